@@ -1,21 +1,27 @@
 """An explanation: one score per feature, with everything needed to read, repeat and compare it."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import dataclasses
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from looprop.display.data import Strip, number
+from looprop.display.strips import View, comparison_fragment, comparison_page, explanation_fragment, explanation_page
 from looprop.errors import DataError, InputError
+from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
 SCHEMA = "looprop.explanation"
+SCHEMA_OF_LIST = "looprop.explanations"
 SCHEMA_VERSION = 1
 
 
@@ -31,6 +37,11 @@ class Explanation:
     output: the target's value on the intact input (a logit, a difference or a log-probability).
     residual: output minus the sum of scores, for methods that promise completeness; else None.
     cost: in forward passes, counted as docs/protocol.md says.
+    outside_scale: True for features that are shown but have no say in the colour scale (attention sinks).
+
+    >>> e = Explanation(features=["not", "bad"], scores=np.array([1.5, -0.5]), method="loo", output=1.0, target=1, label="positive")
+    >>> len(e), e.to_dict()["scores"]
+    (2, [1.5, -0.5])
     """
 
     features: list[str]
@@ -49,6 +60,7 @@ class Explanation:
     model: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    outside_scale: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         scores = np.asarray(self.scores, dtype=np.float64)
@@ -56,7 +68,7 @@ class Explanation:
             raise InputError(f"scores must be one number per feature: {len(self.features)} features, scores of shape {scores.shape}")
         object.__setattr__(self, "scores", scores)
         n = len(self.features)
-        for name, default in (("offsets", None), ("special", False), ("word_ids", None)):
+        for name, default in (("offsets", None), ("special", False), ("word_ids", None), ("outside_scale", False)):
             if not getattr(self, name):
                 object.__setattr__(self, name, [default] * n)
             elif len(getattr(self, name)) != n:
@@ -69,8 +81,10 @@ class Explanation:
         """The same explanation with the pieces of each word merged: a word's score is the sum of its pieces'."""
         groups: list[list[int]] = []
         for i, word in enumerate(self.word_ids):
-            same = groups and word is not None and self.word_ids[groups[-1][-1]] == word
-            groups[-1].append(i) if same else groups.append([i])
+            if groups and word is not None and self.word_ids[groups[-1][-1]] == word:
+                groups[-1].append(i)
+            else:
+                groups.append([i])
         return self._merged(groups)
 
     def _merged(self, groups: list[list[int]]) -> "Explanation":
@@ -79,9 +93,9 @@ class Explanation:
             spans = [s for i in group if (s := self.offsets[i]) is not None]
             span = (min(s[0] for s in spans), max(s[1] for s in spans)) if spans else None
             offsets.append(span)
-            features.append(self.text[span[0] : span[1]] if span and self.text else "".join(self.features[i] for i in group))
-        from dataclasses import replace
-
+            # A feature of one piece keeps its name: the text may differ from it in case or accents.
+            whole = self.text[span[0] : span[1]] if span and self.text and len(group) > 1 else ""
+            features.append(whole or "".join(self.features[i] for i in group))
         return replace(
             self,
             features=features,
@@ -89,4 +103,184 @@ class Explanation:
             offsets=offsets,
             special=[self.special[group[0]] for group in groups],
             word_ids=[self.word_ids[group[0]] for group in groups],
+            outside_scale=[any(self.outside_scale[i] for i in group) for group in groups],
         )
+
+    def correlation(self, other: "Explanation") -> float:
+        """Pearson's r between the scores of two explanations of the same features; NaN where it is undefined."""
+        if len(self) != len(other):
+            raise InputError(f"only explanations of the same features can be correlated, got {len(self)} and {len(other)} features")
+        if len(self) < 3:
+            return math.nan
+        a, b = self.scores - self.scores.mean(), other.scores - other.scores.mean()
+        norm = float(np.linalg.norm(a) * np.linalg.norm(b))
+        return float(a @ b) / norm if norm > 0 else math.nan
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, with the name and version of its schema (docs/schema/explanation.schema.json); NaN becomes None."""
+        values = {f.name: plain(getattr(self, f.name), f.name) for f in fields(self)}
+        return {"schema": SCHEMA, "version": SCHEMA_VERSION, **values}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Explanation":
+        """The inverse of `to_dict`; anything else raises a DataError that says what is wrong."""
+        check_schema(data, SCHEMA, SCHEMA_VERSION)
+        values = {name: value for name, value in data.items() if name not in {"schema", "version"}}
+        known = {f.name: f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING for f in fields(cls)}
+        if unknown := sorted(values.keys() - known):
+            raise DataError(f"an explanation has no {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
+        if missing := [name for name, required in known.items() if required and name not in values]:
+            raise DataError(f"the explanation lacks {', '.join(map(repr, missing))}")
+        try:
+            values["scores"] = np.array([math.nan if score is None else score for score in values["scores"]], dtype=np.float64)
+            values["output"] = math.nan if values["output"] is None else float(values["output"])
+            values["offsets"] = [None if span is None else (int(span[0]), int(span[1])) for span in values.get("offsets", [])]
+            if isinstance(values["target"], list):
+                values["target"] = (int(values["target"][0]), int(values["target"][1]))
+            return cls(**values)
+        except (TypeError, ValueError, IndexError, KeyError) as error:
+            raise DataError(f"the explanation is not in the form of {SCHEMA} version {SCHEMA_VERSION}: {error}") from error
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """One row per feature: position, feature, score, start, end, special, word."""
+        import pandas
+
+        spans = [span or (None, None) for span in self.offsets]
+        columns = {
+            "position": range(1, len(self) + 1),
+            "feature": self.features,
+            "score": self.scores,
+            "start": pandas.array([span[0] for span in spans], dtype="Int64"),
+            "end": pandas.array([span[1] for span in spans], dtype="Int64"),
+            "special": self.special,
+            "word": pandas.array(self.word_ids, dtype="Int64"),
+        }
+        return pandas.DataFrame(columns)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes .json, .html, .png or .svg, all of it or nothing; returns the path."""
+        kind = file_kind(path, (".json", ".html", ".png", ".svg"))
+        if kind == ".json":
+            return write_whole(path, to_json(self.to_dict()))
+        if kind == ".html":
+            return write_whole(
+                path, explanation_page(self._title(), self._view(), subtitle=self._subtitle(), footer=self._footer()).encode()
+            )
+        from looprop.display.figures import strip_figure, to_bytes
+
+        return write_whole(path, to_bytes(strip_figure(self.strip(), title=self._title()), kind[1:]))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Explanation":
+        """Reads what `save` wrote as .json."""
+        return cls.from_dict(read_json(path))
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draws one bar per feature and returns the matplotlib axis; without `ax` on a new figure, `e.plot().figure`."""
+        from looprop.display.figures import bars
+
+        return bars(self.strip(), ax)
+
+    def strip(self, *, r: float | None = None) -> Strip:
+        """What the display layer shows of this explanation; `r` is its correlation with leave-one-out."""
+        facts = [("model", self.model), ("method", self.method), ("target", self.label), ("output", number(self.output))]
+        facts += [("sum of scores", number(float(self.scores.sum())))]
+        facts += [("residual", number(self.residual))] if self.residual is not None else []
+        facts += [("cost", f"{self.cost:g} forward passes")] if self.cost else []
+        return Strip(
+            features=self.features,
+            scores=self.scores.tolist(),
+            special=self.special,
+            joined=[False, *(self._continues(i) for i in range(1, len(self)))] if len(self) else [],
+            outside_scale=frozenset(i for i, outside in enumerate(self.outside_scale) if outside),
+            name=self.method,
+            facts=[(name, value) for name, value in facts if value],
+            r=r,
+        )
+
+    def _continues(self, i: int) -> bool:
+        """Whether feature i follows the one before it without a space."""
+        before, here = self.offsets[i - 1], self.offsets[i]
+        if before is not None and here is not None and before[1] > before[0]:
+            return before[1] == here[0] and not self.text[here[0] : here[0] + 1].isspace()
+        return self.word_ids[i] is not None and self.word_ids[i] == self.word_ids[i - 1]
+
+    def _view(self, *, r: float | None = None) -> View:
+        words = self.words()
+        return View(self.strip(r=r), words.strip(r=r) if len(words) < len(self) else None)
+
+    def _title(self) -> str:
+        return f"{self.label}, by {self.method}"
+
+    def _subtitle(self) -> str:
+        return self.text if len(self.text) <= 160 else self.text[:159] + "…"
+
+    def _footer(self) -> str:
+        options = ", ".join(f"{name}={value}" for name, value in self.options.items())
+        return f"Scores above zero speak for the target.{' Options: ' + options + '.' if options else ''}"
+
+    def _repr_html_(self) -> str:
+        return explanation_fragment(self._title(), self._view())
+
+
+class Explanations(list[Explanation]):
+    """A list of explanations; in a notebook it shows itself as a comparison, methods on the same text side by side."""
+
+    def _groups(self) -> list[list[View]]:
+        groups: dict[tuple[str, tuple[str, ...]], list[Explanation]] = {}
+        for explanation in self:
+            groups.setdefault((explanation.text, tuple(explanation.features)), []).append(explanation)
+        return [_compared(group) for group in groups.values()]
+
+    def _repr_html_(self) -> str:
+        return comparison_fragment(self._groups())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"schema": SCHEMA_OF_LIST, "version": SCHEMA_VERSION, "explanations": [e.to_dict() for e in self]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        check_schema(data, SCHEMA_OF_LIST, SCHEMA_VERSION)
+        if not isinstance(data.get("explanations"), list):
+            raise DataError("a list of explanations lacks 'explanations'")
+        return cls(map(Explanation.from_dict, data["explanations"]))
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The rows of all explanations, with the number of the explanation and its method in front."""
+        import pandas
+
+        tables = []
+        for i, explanation in enumerate(self):
+            rows = explanation.to_pandas()
+            rows.insert(0, "explanation", i)
+            rows.insert(1, "method", explanation.method)
+            tables.append(rows)
+        return pandas.concat(tables, ignore_index=True) if tables else pandas.DataFrame()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes .json or .html, all of it or nothing; returns the path."""
+        if file_kind(path, (".json", ".html")) == ".json":
+            return write_whole(path, to_json(self.to_dict()))
+        methods, texts = list(dict.fromkeys(e.method for e in self)), {e.text for e in self}
+        title = f"{' · '.join(methods)}" if len(methods) <= 5 else f"{len(methods)} methods side by side"
+        subtitle = self[0]._subtitle() if len(texts) == 1 else f"{len(texts)} texts"
+        return write_whole(path, comparison_page(title, self._groups(), subtitle=subtitle).encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Reads what `save` wrote as .json."""
+        return cls.from_dict(read_json(path))
+
+
+def _compared(group: Sequence[Explanation]) -> list[View]:
+    """The views of explanations of one text, with their r to leave-one-out where that is among them."""
+    reference = next((e for e in group if e.method.partition("[")[0] == "loo"), None)
+    views = []
+    for explanation in group:
+        r = explanation.correlation(reference) if reference is not None and len(group) > 1 else None
+        view = explanation._view(r=r)
+        facts = [("target", explanation.label), ("cost", f"{explanation.cost:g}")]
+        views.append(View(replace(view.tokens, facts=facts), view.words and replace(view.words, facts=facts)))
+    return views

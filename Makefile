@@ -1,0 +1,53 @@
+# Needs Python >= 3.11, make and a package index; everything else goes into .venv.
+#   make demo         install and run the main job
+#   make test         install, lint, type-check, whole test suite
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Waiting threads that spin take the cores from whatever else runs on a small machine.
+export OMP_WAIT_POLICY ?= PASSIVE
+
+.PHONY: venv demo test test-quick lint chromium train bench clean
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "looprop needs Python >= 3.11, got " + sys.version.split()[0] + "; try make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: venv
+	$(BIN)/looprop demo
+
+lint: venv
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+test: lint chromium
+	$(BIN)/python -m pytest
+
+test-quick: venv
+	$(BIN)/python -m pytest -m "not slow and not ray and not browser"
+
+# The browser tests need a Chromium. Where it cannot be installed they are skipped, and pytest says so at the end.
+chromium:
+	@if ! command -v chromium >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		echo "installing chromium for the browser tests"; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 \
+			|| echo "chromium could not be installed: the browser tests will be skipped"; \
+	fi
+
+# Trains the embedded models anew. Needs the data sets in LOOPROP_DATA.
+train: venv
+	$(BIN)/python -m training
+
+bench: venv
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf src/*.egg-info

@@ -1,0 +1,40 @@
+"""looprop: which explanation of a Transformer can you trust?
+
+Explains any PyTorch Transformer by relevance propagation, gradients, attention or removal, and measures every
+explanation against what the model really does when a feature is left out.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from looprop.engine.plan import Plan
+    from looprop.engine.tape import relevance
+    from looprop.explanation import Explanation, Explanations
+    from looprop.tensors import attribute
+    from looprop.workbench import Workbench, load
+
+# Imported when first used, so that `looprop --help` does not wait for torch.
+_HOMES = {
+    "Explanation": "looprop.explanation",
+    "Explanations": "looprop.explanation",
+    "Plan": "looprop.engine.plan",
+    "Workbench": "looprop.workbench",
+    "attribute": "looprop.tensors",
+    "load": "looprop.workbench",
+    "relevance": "looprop.engine.tape",
+}
+
+__all__ = ["Explanation", "Explanations", "Plan", "Workbench", "attribute", "load", "relevance"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'looprop' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

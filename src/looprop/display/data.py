@@ -1,0 +1,108 @@
+"""What is shown: a strip of features with their scores, as plain lists."""
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Features in order of position, one score each.
+
+    special: features that the tokenizer added, shown in a quieter way.
+    joined: no space before this feature (a piece that continues a word).
+    outside_scale: shown, but without a say in the colour scale (the first token of a language model is an attention sink).
+    name: the method; facts: what is printed beside it; r: its correlation with leave-one-out, None where not known.
+    """
+
+    features: Sequence[str]
+    scores: Sequence[float]
+    special: Sequence[bool] = ()
+    joined: Sequence[bool] = ()
+    outside_scale: frozenset[int] = frozenset()
+    name: str = ""
+    facts: Sequence[tuple[str, str]] = field(default_factory=tuple)
+    r: float | None = None
+
+    def is_special(self, index: int) -> bool:
+        return bool(self.special) and self.special[index]
+
+    def is_joined(self, index: int) -> bool:
+        return bool(self.joined) and self.joined[index]
+
+    @property
+    def scale(self) -> float:
+        """The score that gets the full colour: the largest magnitude inside the scale; 0 if there is none."""
+        inside = (abs(s) for i, s in enumerate(self.scores) if i not in self.outside_scale and math.isfinite(s))
+        return max(inside, default=0.0)
+
+    def fraction(self, index: int, scale: float | None = None) -> float | None:
+        """Where a score lies on the scale, in [-1, 1]; None for what has no colour (outside the scale, NaN)."""
+        full, score = self.scale if scale is None else scale, self.scores[index]
+        if index in self.outside_scale or math.isnan(score):
+            return None
+        return max(-1.0, min(1.0, score / full)) if full > 0 else 0.0
+
+    def strongest_first(self) -> list[int]:
+        """Positions by magnitude of score; ties and NaN in order of position, NaN last."""
+        return sorted(range(len(self.scores)), key=lambda i: -abs(self.scores[i]) if not math.isnan(self.scores[i]) else 1.0)
+
+
+def number(value: float | None, *, signed: bool = True) -> str:
+    """Three significant digits with a true minus sign; nothing known is a dash.
+
+    >>> number(0.12345), number(-1234.4), number(0.0), number(float("nan")), number(2.0, signed=False)
+    ('+0.123', '−1234', '0', '–', '2.00')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if value == 0:
+        return "0"
+    if 999.5 <= abs(value) < 999_999.5:
+        return f"{value:{'+' if signed else ''}.0f}".replace("-", "−")
+    return f"{value:{'+' if signed else ''}#.3g}".rstrip(".").replace("-", "−").replace("e−0", "e−")
+
+
+def aligned(value: float | None, scale: float, *, signed: bool = True) -> str:
+    """A number of a column, with as many decimals as give the column's largest magnitude, `scale`, three digits.
+
+    >>> aligned(0.0123, 1.5), aligned(-1.5, 1.5), aligned(0.0123, 0.05), aligned(7.0, 1234.0)
+    ('+0.01', '−1.50', '+0.0123', '+7')
+    """
+    if value is None or not math.isfinite(value) or not 1e-5 <= scale < 1e6:
+        return number(value, signed=signed)
+    decimals = max(0, 2 - math.floor(math.log10(scale)))
+    return f"{value:{'+' if signed else ''}.{decimals}f}".replace("-", "−")
+
+
+def correlation(r: float | None) -> str:
+    """An r with two decimals, or the word for one that does not exist.
+
+    >>> correlation(0.714), correlation(-0.08), correlation(float("nan")), correlation(None)
+    ('+0.71', '−0.08', 'undefined', '–')
+    """
+    if r is None:
+        return "–"
+    return "undefined" if math.isnan(r) else f"{r:+.2f}".replace("-", "−")
+
+
+def visible(text: str) -> str:
+    """The text with every control, direction and line character replaced by a sign that can be seen.
+
+    >>> visible("a\\nb\\x00\\u202ec")
+    'a↵b␀⟨U+202E⟩c'
+    """
+    return "".join(map(_visible, text))
+
+
+def _visible(character: str) -> str:
+    if character == "\n":
+        return "↵"
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    # Cf holds the direction marks, Cs lone surrogates; joiners stay, as emoji and Indic scripts are built with them.
+    if unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in "\u200c\u200d":
+        return f"⟨U+{code:04X}⟩"
+    return character

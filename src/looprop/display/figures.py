@@ -1,0 +1,156 @@
+"""Pictures for papers and slides, made with matplotlib's objects and without pyplot: no global state, no window."""
+
+import io
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from looprop.display.colour import LIGHT, colour_of
+from looprop.display.data import Strip, number, visible
+
+QUIET = "#5b6470"
+LINE_HEIGHT = 0.36  # inches
+FONT_SIZE = 13
+
+
+@cache
+def fonts() -> list[str]:
+    """The standard font, and what this machine has for other scripts."""
+    more = ["Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Emoji", "Segoe UI Emoji"]
+    have = set(font_manager.get_font_names())
+    return ["DejaVu Sans", *(name for name in more if name in have)]
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Our fonts and reproducible SVG with text kept as text; a character that no font has is drawn as a box, without a warning."""
+    options = {"font.family": fonts(), "svg.fonttype": "none", "svg.hashsalt": "looprop", "axes.unicode_minus": True}
+    with mpl.rc_context(options), warnings.catch_warnings():  # type: ignore[arg-type]
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
+        yield
+
+
+def strip_figure(shown: Strip, *, title: str = "", width: float = 9.0) -> Figure:
+    """The text in colour, wrapped to `width` inches, with a legend below."""
+    with style():
+        figure = Figure(figsize=(width, 4.0), facecolor="white")
+        canvas = FigureCanvasAgg(figure)
+        placed, lines = _flow(shown, canvas, width - 0.5)
+        top = 0.45 if title else 0.15
+        height = top + lines * LINE_HEIGHT + 0.75
+        figure.set_size_inches(width, height)
+        axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
+        axes.axis("off")
+        if title:
+            axes.text(0.25, 0.28, visible(title), fontsize=12, fontweight="bold", color=LIGHT.text, va="center", parse_math=False)
+        for index, (x, line, length) in enumerate(placed):
+            _chip(axes, shown, index, 0.25 + x, top + (line + 0.5) * LINE_HEIGHT, length)
+        _legend(figure, shown.scale, width, height)
+    return figure
+
+
+def _flow(shown: Strip, canvas: FigureCanvasAgg, width: float) -> tuple[list[tuple[float, int, float]], int]:
+    """(left, line, length) of every feature in inches, and the number of lines."""
+    renderer = canvas.get_renderer()
+    font = font_manager.FontProperties(family=fonts(), size=FONT_SIZE)
+    placed, left, line = [], 0.0, 0
+    for index, feature in enumerate(shown.features):
+        length = renderer.get_text_width_height_descent(visible(feature) or " ", font, False)[0] / renderer.dpi + 0.1
+        left += 0.0 if left == 0 else 0.015 if shown.is_joined(index) else 0.07
+        if left > 0 and left + length > width:
+            left, line = 0.0, line + 1
+        placed.append((left, line, length))
+        left += length
+    return placed, line + 1
+
+
+def _chip(axes: Axes, shown: Strip, index: int, left: float, middle: float, length: float) -> None:
+    fraction = shown.fraction(index)
+    box = FancyBboxPatch(
+        (left, middle - 0.135),
+        length,
+        0.27,
+        boxstyle="round,pad=0,rounding_size=0.05",
+        facecolor="none" if fraction is None else colour_of(fraction, LIGHT),
+        edgecolor="#c9ced6" if fraction is None else "none",
+        linewidth=0.8,
+    )
+    axes.add_patch(box)
+    ink = QUIET if fraction is None or (shown.is_special(index) and abs(fraction) < 0.3) else LIGHT.text
+    axes.text(
+        left + length / 2,
+        middle,
+        visible(shown.features[index]),
+        fontsize=FONT_SIZE,
+        color=ink,
+        ha="center",
+        va="center_baseline",
+        parse_math=False,
+    )
+
+
+def _legend(figure: Figure, scale: float, width: float, height: float) -> None:
+    ramp = figure.add_axes((0.4 / width, 0.36 / height, 2.4 / width, 0.13 / height))
+    ramp.imshow(np.linspace(-1, 1, 256)[None, :], aspect="auto", cmap=colour_map(), extent=(-1, 1, 0, 1))
+    ramp.set_yticks([])
+    ramp.set_xticks([-1, 0, 1], [number(-scale), "0", number(scale)])
+    ramp.tick_params(labelsize=8, colors=QUIET, length=2)
+    for spine in ramp.spines.values():
+        spine.set_edgecolor("#c9ced6")
+    figure.text(3.15 / width, 0.425 / height, "blue: against the target   orange: for the target", fontsize=8, color=QUIET, va="center")
+
+
+@cache
+def colour_map() -> ListedColormap:
+    """The light scale as a matplotlib colour map; use it with limits that are symmetric around zero."""
+    return ListedColormap([colour_of(value, LIGHT) for value in np.linspace(-1, 1, 257)], name="looprop")
+
+
+def bars(shown: Strip, axes: Axes | None = None, *, limit: int = 40) -> Axes:
+    """One horizontal bar per feature, from top to bottom in order of position; of long inputs the `limit` strongest."""
+    kept = sorted(shown.strongest_first()[:limit])
+    scores = [0.0 if math.isnan(shown.scores[i]) else shown.scores[i] for i in kept]
+    with style():
+        if axes is None:
+            axes = Figure(figsize=(6.0, 0.8 + 0.24 * max(len(kept), 3)), layout="constrained").add_subplot()
+        colours = [LIGHT.positive if score > 0 else LIGHT.negative for score in scores]
+        edges = ["#8b939e" if i in shown.outside_scale else "none" for i in kept]
+        axes.barh(range(len(kept)), scores, color=colours, edgecolor=edges, height=0.72)
+        axes.set_yticks(range(len(kept)))
+        for tick, i in zip(axes.set_yticklabels([visible(shown.features[i]) for i in kept]), kept, strict=True):
+            tick.set_parse_math(False)
+            tick.set_color(QUIET if shown.is_special(i) else LIGHT.text)
+        axes.invert_yaxis()
+        axes.axvline(0, color=QUIET, linewidth=0.8)
+        if shown.scale > 0:
+            axes.set_xlim(-1.08 * shown.scale, 1.08 * shown.scale)
+        axes.set_xlabel("score (right: for the target)", color=QUIET)
+        rest = len(shown.features) - len(kept)
+        axes.set_title(
+            shown.name + (f" ({limit} strongest of {len(shown.features)} features)" if rest else ""),
+            loc="left",
+            fontsize=11,
+            parse_math=False,
+        )
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+    return axes
+
+
+def to_bytes(figure: Figure, kind: str, *, dpi: int = 200) -> bytes:
+    """The picture as a file of `kind` "png" or "svg", the same bytes for the same picture."""
+    file = io.BytesIO()
+    with style():
+        figure.savefig(file, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else {"Software": "looprop"})
+    return file.getvalue()

@@ -1,0 +1,112 @@
+"""Explanations in a terminal: coloured features where there is colour, numbers and signs where there is none.
+
+Colours are set together with their text colour, so that they can be read on dark and on light backgrounds.
+"""
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from looprop.display.colour import TERMINAL, colour_of
+from looprop.display.data import Strip, aligned, correlation, number, visible
+
+# Below this share of the scale a feature keeps the terminal's own colours: a screen full of grey chips shows nothing.
+FAINT = 0.06
+
+
+def has_colour(console: Console) -> bool:
+    """Whether what is printed will be seen in colour: a terminal, and neither NO_COLOR nor a plain one."""
+    return console.color_system is not None and not console.no_color
+
+
+def feature_style(fraction: float | None) -> Style:
+    """The style of a feature at this place of the scale, None outside the scale."""
+    if fraction is None:
+        return Style(dim=True, italic=True)
+    if abs(fraction) < FAINT:
+        return Style()
+    return Style(color=TERMINAL.text, bgcolor=colour_of(fraction, TERMINAL))
+
+
+def strip(shown: Strip, *, colour: bool) -> Text:
+    """Features in one flowing line; without colour each is followed by its score, `great[+0.82]`."""
+    text = Text(overflow="fold")
+    for index, feature in enumerate(shown.features):
+        if index and not (colour and shown.is_joined(index)):
+            text.append(" ")
+        fraction = shown.fraction(index)
+        if colour:
+            text.append(visible(feature), feature_style(fraction))
+        else:
+            text.append(f"{visible(feature)}[{aligned(shown.scores[index], shown.scale)}]")
+    return text
+
+
+def bar(fraction: float | None, *, colour: bool, width: int = 10) -> Text:
+    """A bar around zero, `width` characters to each side: `-` to the left, `+` to the right."""
+    if fraction is None:
+        return Text(" " * width + "│" + " " * width)
+    length = round(abs(fraction) * width)
+    sign = ("━" if colour else "+") if fraction > 0 else ("━" if colour else "-")
+    style = Style(color=TERMINAL.positive if fraction > 0 else TERMINAL.negative) if colour else Style()
+    left = (sign * length).rjust(width) if fraction < 0 else " " * width
+    right = (sign * length).ljust(width) if fraction > 0 else " " * width
+    return Text.assemble((left, style), "│", (right, style))
+
+
+def feature_table(shown: Strip, *, colour: bool, limit: int = 12) -> RenderableType:
+    """The strongest features with their scores and bars."""
+    grid = _grid("feature", "score", "")
+    for index in shown.strongest_first()[:limit]:
+        grid.add_row(
+            Text(visible(shown.features[index])), aligned(shown.scores[index], shown.scale), bar(shown.fraction(index), colour=colour)
+        )
+    left = len(shown.features) - limit
+    return Group(grid, Text(f"and {left} weaker features", style="dim")) if left > 0 else grid
+
+
+def explanation(shown: Strip, *, colour: bool, limit: int = 12) -> RenderableType:
+    """One explanation: facts, coloured text, legend, strongest features."""
+    facts = "  ".join(f"{name} {value}" for name, value in shown.facts)
+    parts: list[RenderableType] = [Text(facts, style="dim")] if facts else []
+    parts += [Text(), strip(shown, colour=colour), Text()]
+    if colour:
+        parts += [legend(shown.scale), Text()]
+    return Group(*parts, feature_table(shown, colour=colour, limit=limit))
+
+
+def legend(scale: float) -> Text:
+    """The colour scale with zero in the middle."""
+    steps = [(step - 8) / 8 for step in range(17)]
+    chips = [("0" if step == 0 else " ", feature_style(step)) for step in steps]
+    return Text.assemble((f"against {number(-scale)} ", "dim"), *chips, (f" {number(scale)} for", "dim"))
+
+
+def comparison(strips: Sequence[Strip], *, colour: bool) -> RenderableType:
+    """Methods side by side: name, r to leave-one-out, features."""
+    known = any(shown.r is not None for shown in strips)
+    grid = _grid("method", *(["r to LOO"] if known else []), "features", lines=True)
+    for shown in strips:
+        grid.add_row(Text(shown.name, style="bold"), *([correlation(shown.r)] if known else []), strip(shown, colour=colour))
+    return grid
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numeric: frozenset[int] = frozenset()) -> Table:
+    """A plain table of strings, numbers to the right; for evaluations and audits."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for index, name in enumerate(columns):
+        grid.add_column(Text(name), justify="right" if index in numeric else "left", no_wrap=index in numeric)
+    for row in rows:
+        grid.add_row(*(Text(visible(cell)) for cell in row))
+    return grid
+
+
+def _grid(*columns: str, lines: bool = False) -> Table:
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 1 if lines else 0, 0), header_style="dim")
+    for name in columns:
+        is_number = name in {"score", "r to LOO"}
+        grid.add_column(name, justify="right" if is_number else "left", no_wrap=is_number or name in {"", "method"}, overflow="fold")
+    return grid

@@ -1,0 +1,1 @@
+"""Relevance propagation: the paper's equations, the plan that chooses among them, and the mode that applies them."""

@@ -1,0 +1,127 @@
+"""Attention sites: their rules, whether the attention is one fused call or matmul, softmax, matmul."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from looprop.engine.gradients import epsilon_factor, scale_gradient, weigh_gradient
+from looprop.engine.trace import mark, trace_of
+
+if TYPE_CHECKING:
+    from looprop.engine.mode import Call
+
+
+@dataclass
+class AttentionSite:
+    """What one attention site computed. Tensors are kept only when the mode records.
+
+    layer: 1-based, in order of the forward pass.
+    query, key, value: (B, H, T, d) as the model gave them; output: (B, H, T, d); weights: (B, H, T, T), eager form only.
+    """
+
+    layer: int
+    fused: bool
+    query: Tensor | None = None
+    key: Tensor | None = None
+    value: Tensor | None = None
+    mask: Tensor | None = None
+    causal: bool = False
+    scale: float | None = None
+    weights: Tensor | None = None
+    output: Tensor | None = None
+
+
+def fused(call: Call) -> Any:
+    """scaled_dot_product_attention.  AttnLRP: V gets 1/2 of the gradient, Q and K 1/4; CP-LRP: all of it to V."""
+    mode = call.mode
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs, "dropout_p": 0.0}
+    query, key, value = given.pop("query"), given.pop("key"), given.pop("value")
+    mask = given.get("attn_mask")
+    if isinstance(mask, Tensor) and mask.requires_grad:
+        raise call.refuse("its mask depends on activations")
+    site = AttentionSite(len(mode.sites) + 1, fused=True)
+    mode.sites.append(site)
+    rule = call.plan.rule(site.layer)
+    if rule == "gradient":
+        out = call.function(query, key, value, **given)
+    elif call.plan.epsilon:
+        out = _unfused(call, query, key, value, given, rule)
+    elif rule == "cp":
+        out = call.function(query.detach(), key.detach(), value, **given)
+    else:
+        quarter, half = scale_gradient, scale_gradient
+        out = call.function(quarter(query, 0.25), quarter(key, 0.25), half(value, 0.5), **given)
+    if mode.record:
+        site.query, site.key, site.value, site.output = query, key, value, out
+        site.mask, site.causal, site.scale = mask, bool(given.get("is_causal", False)), given.get("scale")
+    return out
+
+
+def additive_mask(mask: Tensor | None, causal: bool, rows: int, columns: int, like: Tensor) -> Tensor | None:
+    """The mask of a fused attention call as numbers to add to the scores."""
+    if causal:
+        allowed = torch.ones(rows, columns, dtype=torch.bool, device=like.device).tril()
+        return torch.zeros(rows, columns, dtype=like.dtype, device=like.device).masked_fill_(~allowed, -math.inf)
+    if mask is not None and mask.dtype == torch.bool:
+        return torch.zeros(mask.shape, dtype=like.dtype, device=like.device).masked_fill_(~mask, -math.inf)
+    return mask
+
+
+def _unfused(call: Call, query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any], rule: str) -> Tensor:
+    """The same attention step by step, with the stabiliser of a positive epsilon at each of its denominators."""
+    epsilon = call.plan.epsilon
+    if given.get("enable_gqa"):
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
+    scale = given.get("scale") or 1.0 / math.sqrt(query.shape[-1])
+    scores = query @ key.transpose(-2, -1) * scale  # (B, H, T, T)
+    scores = weigh_gradient(scores, epsilon_factor(scores.detach(), epsilon, shares=2))
+    mask = additive_mask(given.get("attn_mask"), bool(given.get("is_causal")), query.shape[-2], key.shape[-2], scores)
+    weights = torch.softmax(scores if mask is None else scores + mask, dim=-1)
+    weights = weights.detach() if rule == "cp" else weights
+    out = weights @ value
+    return weigh_gradient(out, epsilon_factor(out.detach(), epsilon, shares=1 if rule == "cp" else 2))
+
+
+def softmax(call: Call) -> Any:
+    """Softmax of attention scores: its Taylor rule is the plain gradient; under CP-LRP the weights are constants."""
+    mode = call.mode
+    scores = call.activations[0]
+    trace = trace_of(scores)
+    if trace is None or trace.product is None:
+        if call.plan.activation == "gradient":
+            return call.run()
+        raise call.refuse("this softmax does not normalise the scores of an attention (a router, a pooling, a final softmax?)")
+    site = AttentionSite(len(mode.sites) + 1, fused=False)
+    mode.sites.append(site)
+    weights = call.run()
+    if call.plan.rule(site.layer) == "cp":
+        weights = weights.detach()
+    if mode.record:
+        site.query, right = trace.product
+        site.key, site.weights = right.transpose(-2, -1), weights
+    return mark(weights, mode.fresh.but(site=site.layer))
+
+
+def product_rule(call: Call) -> str:
+    """Does a matrix product of two activations split its relevance? Not at a site that follows the gradient."""
+    sites = [t.site for a in call.activations if (t := trace_of(a)) is not None and t.site is not None]
+    rule = call.plan.rule(sites[0] if sites else len(call.mode.sites) + 1)
+    return "gradient" if rule == "gradient" or call.plan.product == "gradient" else "halves"
+
+
+def values_met(call: Call, out: Tensor) -> Tensor:
+    """Note the values and the output of an attention site that is written out."""
+    if call.mode.record:
+        for weights, value in ((call.args[0], call.args[1]),) if len(call.args) > 1 else ():
+            trace = trace_of(weights) if isinstance(weights, Tensor) else None
+            if trace is not None and trace.site is not None:
+                site = call.mode.sites[trace.site - 1]
+                site.value, site.output = value, out
+    return out

@@ -1,0 +1,91 @@
+"""The operations that the engine knows, by kind.
+
+An operation is known by its plain name: `torch.add`, `Tensor.add_`, `Tensor.__radd__` and `aten.add.Tensor` are all `add`.
+"""
+
+from typing import Any
+
+_REVERSED = {"radd": "add", "rmul": "mul", "rsub": "rsub", "rtruediv": "rdiv", "rdiv": "rdiv", "rpow": "rpow", "rmatmul": "rmatmul"}
+_SYNONYMS = {
+    "truediv": "div",
+    "divide": "div",
+    "true_divide": "div",
+    "multiply": "mul",
+    "subtract": "sub",
+    "negative": "neg",
+    "_softmax": "softmax",
+    "special_softmax": "softmax",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "concat": "cat",
+    "concatenate": "cat",
+    "clip": "clamp",
+}
+_IN_PLACE_DUNDER = {"iadd", "isub", "imul", "itruediv", "ipow", "imatmul"}
+_NOT_IN_PLACE = {"requires_grad_", "retain_grad"}
+
+LINEAR = frozenset(
+    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d addmm addmv addbmm baddbmm batch_norm".split()
+)
+MATRIX_PRODUCT = frozenset("matmul rmatmul bmm mm mv dot inner outer einsum tensordot chain_matmul".split())
+SUM = frozenset("add sub rsub sum mean addcmul".split()) - {"addcmul"}
+SCALE = frozenset({"mul", "div", "rdiv", "neg"})
+# f(0) = 0: the identity rule is defined for each of these on its own.
+ACTIVATION = frozenset(
+    "gelu silu relu relu6 leaky_relu elu celu selu mish hardswish hardtanh softsign tanh tanhshrink hardshrink softshrink "
+    "prelu logsigmoid erf square abs sin".split()
+) - {"logsigmoid"}
+# Pointwise, but with f(0) != 0 or undefined: only as part of a longer pointwise expression.
+POINTWISE = frozenset("pow rpow sigmoid hardsigmoid exp exp2 expm1 log log1p softplus reciprocal sqrt rsqrt clamp clamp_min clamp_max cos".split())
+NORM = frozenset("layer_norm native_layer_norm rms_norm group_norm instance_norm".split())
+DEVIATION = frozenset("std norm vector_norm var".split())
+SOFTMAX = frozenset({"softmax"})
+ATTENTION = frozenset({"scaled_dot_product_attention"})
+DROPOUT = frozenset("dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout".split())
+EMBEDDING = frozenset({"embedding"})
+# Linear, or a selection whose choice is held constant: relevance follows the gradient.
+PASS = frozenset(
+    "view view_as reshape reshape_as transpose permute t contiguous clone expand expand_as unsqueeze squeeze flatten unflatten "
+    "ravel narrow select index_select gather take take_along_dim getitem setitem unbind split chunk tensor_split cat stack "
+    "hstack vstack dstack to type type_as float double half bfloat16 cpu cuda roll flip rot90 repeat repeat_interleave tile "
+    "movedim moveaxis masked_fill masked_select masked_scatter where index_add index_copy index_put index_fill scatter "
+    "scatter_add scatter_reduce tril triu diagonal diag diag_embed unfold fold pad cumsum max amax min amin maximum minimum topk "
+    "sort max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
+    "adaptive_avg_pool3d interpolate upsample copy fill lerp as_strided alias identity slice real get:T get:mT get:real "
+    "pixel_shuffle pixel_unshuffle broadcast_to atleast_1d atleast_2d atleast_3d addr nan_to_num kthvalue "
+    "channel_shuffle one_hot new_tensor swapaxes resolve_conj resolve_neg set:requires_grad broadcast_tensors meshgrid".split()
+) - {"one_hot", "new_tensor", "addr", "lerp", "meshgrid"}
+# These cut an activation off the graph behind the engine's back, or turn it into a Python number.
+CUT = frozenset("detach get:data set:data item tolist numpy __array__ array".split())
+# Never carry relevance, or read only what a tensor looks like.
+PLAIN = frozenset(
+    "size dim numel stride storage_offset is_contiguous is_floating_point is_complex element_size get_device nelement len type_as "
+    "eq ne lt le gt ge isnan isinf isfinite all any argmax argmin argsort nonzero equal allclose bool hash repr str format "
+    "is_same_size requires_grad_ retain_grad register_hook zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones "
+    "new_empty new_full iter contains reversed ndimension data_ptr is_signed logical_not logical_and logical_or backward is_inference "
+    "untyped_storage storage deepcopy isclose bucketize searchsorted sign count_nonzero is_nonzero int long index complex "
+    "result_type can_cast promote_types broadcast_shapes is_tensor numel is_pinned has_names is_neg is_conj is_grad_enabled".split()
+) - {"type_as"}
+
+
+def operation_name(function: Any) -> tuple[str, bool]:
+    """The plain name of a torch function and whether it works in place.
+
+    >>> import torch
+    >>> operation_name(torch.Tensor.add_), operation_name(torch.Tensor.__rmul__), operation_name(torch.ops.aten.mul.Tensor)
+    (('add', True), ('mul', False), ('mul', False))
+    """
+    schema = getattr(function, "_schema", None)
+    name = schema.name.split("::")[-1] if schema is not None else getattr(function, "__name__", repr(function))
+    if name in ("__get__", "__set__"):
+        owner = getattr(getattr(function, "__self__", None), "__name__", "?")
+        return f"{name.strip('_')}:{owner}", False
+    in_place = False
+    if name.startswith("__") and name.endswith("__"):
+        name = name.strip("_")
+        if name in _IN_PLACE_DUNDER:
+            name, in_place = name[1:], True
+        name = _REVERSED.get(name, name)
+    elif name.endswith("_") and name not in _NOT_IN_PLACE:
+        name, in_place = name[:-1], True
+    return _SYNONYMS.get(name, name), in_place

@@ -1,0 +1,96 @@
+"""`looprop.relevance`: any module under a plan, with the relevance of any tensor that it computed."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from looprop.engine.attention import AttentionSite
+from looprop.engine.mode import RelevanceMode
+from looprop.engine.plan import Plan
+from looprop.errors import InputError, UnseenError
+
+
+class Tape:
+    """Hands out relevances of a forward pass that ran under a plan."""
+
+    def __init__(self, mode: RelevanceMode) -> None:
+        self._mode = mode
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self._mode.plan
+
+    @property
+    def sites(self) -> list[AttentionSite]:
+        """The attention sites met so far; their tensors are there when recording."""
+        return self._mode.sites
+
+    @property
+    def explained(self) -> Tensor:
+        """The look-up of the explained embedding table."""
+        if self._mode.explained is None:
+            raise InputError("the explained embedding table was not looked up; call the model inside the `with` block first")
+        return self._mode.explained
+
+    @property
+    def embedding_sum(self) -> Tensor:
+        """The explained look-up with everything constant that was added to it (positions, token types)."""
+        if self._mode.embedding_sum is None:
+            raise InputError("the explained embedding table was not looked up; call the model inside the `with` block first")
+        return self._mode.embedding_sum
+
+    def watch(self, tensor: Tensor) -> Tensor:
+        """Begin to explain a tensor: use what this returns as the model's input."""
+        if not tensor.is_floating_point():
+            raise InputError(f"only floating-point tensors carry relevance, got {tensor.dtype}")
+        return self._mode.explain(tensor)
+
+    def check(self, output: Tensor) -> None:
+        """Raise if relevance cannot start from an output, or the plan names a layer that was not met."""
+        self._mode.finish(output)
+
+    def gradients(self, output: Tensor, tensors: Sequence[Tensor], *, keep: bool = False) -> list[Tensor]:
+        """The modified gradients of an output (summed over all its entries) at some tensors."""
+        with torch._C.DisableTorchFunction():
+            return list(torch.autograd.grad(output.sum(), list(tensors), retain_graph=keep))
+
+    def relevance(self, output: Tensor, tensor: Tensor, *, keep: bool = False) -> Tensor:
+        """R = x * g: the relevance of a tensor for an output, e.g. one logit per row of a batch.
+
+        keep: more outputs of the same forward pass will be asked for.
+        """
+        (gradient,) = self.gradients(output, [tensor], keep=keep)
+        with torch._C.DisableTorchFunction():
+            return tensor.detach() * gradient
+
+
+@contextmanager
+def relevance(
+    module: nn.Module | None = None, plan: Plan | None = None, *, explained_weight: Tensor | None = None, record: bool = False
+) -> Iterator[Tape]:
+    """Run models under a plan: inside the block their backward pass propagates relevance.
+
+    >>> layer = nn.Linear(2, 1, bias=False)
+    >>> _ = layer.weight.data.copy_(torch.tensor([[3.0, -1.0]]))
+    >>> with relevance(layer, Plan()) as tape:
+    ...     x = tape.watch(torch.tensor([[2.0, 5.0]]))
+    ...     tape.relevance(layer(x), x)
+    tensor([[ 6., -5.]])
+    """
+    refuse_opaque(module)
+    mode = RelevanceMode(plan or Plan(), root=module, explained_weight=explained_weight, record=record)
+    with mode:
+        yield Tape(mode)
+
+
+def refuse_opaque(module: nn.Module | None) -> None:
+    """Raise for modules inside which the engine sees nothing."""
+    for name, part in module.named_modules() if module is not None else ():
+        kind = type(part)
+        if kind.__name__ == "OptimizedModule" or isinstance(part, torch.jit.ScriptModule):
+            raise UnseenError(f"{name or kind.__name__} is a compiled module ({kind.__name__}): explain the module it was compiled from")
+        if "quantized" in kind.__module__ or kind.__module__.startswith(("bitsandbytes", "auto_gptq", "awq")):
+            raise UnseenError(f"{name} is a quantised layer ({kind.__module__}.{kind.__name__}): load the model in full precision")

@@ -1,0 +1,1 @@
+"""What comes in: data sets, texts of one's own, demo sentences, partitions of tokens into features."""

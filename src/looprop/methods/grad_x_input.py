@@ -1,0 +1,24 @@
+"""Gradient times input: R_i = x_i df/dx_i, the first-order effect of the embedding itself."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from looprop.engine.plan import GRADIENT
+from looprop.methods.base import Attribution, Method
+from looprop.methods.propagation import propagate
+from looprop.models.subject import Subject
+
+
+class GradientTimesInput(Method):
+    """The ordinary gradient times the embedding. Cost 3."""
+
+    name = "grad-x-input"
+    summary = "ordinary gradient times the word embedding"
+
+    def __init__(self, *, readout: Literal["word", "sum"] = "word") -> None:
+        self.readout = readout
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """x * g, summed to features."""
+        found = propagate(subjects, GRADIENT, readout=self.readout)
+        return [Attribution(s.group(tokens), cost=3.0) for s, tokens in zip(subjects, found, strict=True)]

@@ -1,0 +1,74 @@
+"""Layer-wise relevance propagation: AttnLRP, CP-LRP, and every hybrid of the two.
+
+AttnLRP (Achtibat et al. 2024) splits relevance at O = A V and Z = Q K^T in halves and passes softmax by its Taylor rule;
+CP-LRP (Ali et al. 2022) holds A constant and sends all relevance of O to V.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from looprop.engine.plan import BiasShare, Plan, parse_layers
+from looprop.methods.base import Attribution, Method
+from looprop.methods.propagation import propagate
+from looprop.models.subject import Subject
+
+
+class LRP(Method):
+    """Relevance propagation under a plan. One forward and one backward pass: cost 3."""
+
+    name = "lrp"
+    summary = "relevance propagation with CP-LRP in chosen layers, AttnLRP in the others: lrp[cp=4-6]"
+
+    def __init__(
+        self, *, cp: str | None = None, epsilon: float = 0.0, bias: BiasShare = "keep", readout: Literal["word", "sum"] = "word",
+        plan: Plan | None = None,
+    ) -> None:  # fmt: skip
+        if plan is None:
+            attention: Any = "attnlrp"
+            if cp == "all":
+                attention = "cp"
+            elif cp is not None and not cp.endswith(":"):
+                attention = {layer: "cp" for layer in parse_layers(cp)}
+            plan = Plan(attention=attention, epsilon=epsilon, bias=bias)
+        self.cp, self.readout, self.plan = cp, readout, plan
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The plan and the read-out."""
+        return {"cp": self.cp, "readout": self.readout, "plan": self.plan.to_dict()}
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """Relevance at the embeddings, summed to features."""
+        plan = self._plan_for(subjects[0]) if self.cp and self.cp.endswith(":") else self.plan
+        found = propagate(subjects, plan, readout=self.readout)
+        attributions = []
+        for subject, tokens in zip(subjects, found, strict=True):
+            scores = subject.group(tokens)
+            attributions.append(Attribution(scores, cost=3.0, residual=subject.output - float(scores.sum())))
+        return attributions
+
+    def _plan_for(self, subject: Subject) -> Plan:
+        """An open range of layers, `4:`, ends at the model's last layer."""
+        layers = parse_layers(self.cp or "", subject.adapter.attention_layers(subject.encoded))
+        chosen: Mapping[int, Literal["attnlrp", "cp", "gradient"]] = dict.fromkeys(layers, "cp")
+        return Plan(attention=chosen, epsilon=self.plan.epsilon, bias=self.plan.bias)
+
+
+class AttnLRP(LRP):
+    """AttnLRP in every layer."""
+
+    name = "attnlrp"
+    summary = "relevance through values and attention weights, softmax by its Taylor rule"
+
+    def __init__(self, *, epsilon: float = 0.0, bias: BiasShare = "keep", readout: Literal["word", "sum"] = "word") -> None:
+        super().__init__(epsilon=epsilon, bias=bias, readout=readout)
+
+
+class CPLRP(LRP):
+    """CP-LRP in every layer."""
+
+    name = "cp-lrp"
+    summary = "relevance through values only, attention weights held constant"
+
+    def __init__(self, *, epsilon: float = 0.0, bias: BiasShare = "keep", readout: Literal["word", "sum"] = "word") -> None:
+        super().__init__(cp="all", epsilon=epsilon, bias=bias, readout=readout)

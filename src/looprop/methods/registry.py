@@ -1,0 +1,85 @@
+"""Methods by name."""
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from looprop.errors import InputError, UnknownNameError
+from looprop.methods.base import Method
+
+# Name, and where its class is: imported when asked for.
+_METHODS: dict[str, tuple[str, str]] = {
+    "loo": ("looprop.methods.loo", "LeaveOneOut"),
+    "ig": ("looprop.methods.ig", "IntegratedGradients"),
+    "rollout": ("looprop.methods.rollout", "AttentionRollout"),
+    "grad-x-input": ("looprop.methods.grad_x_input", "GradientTimesInput"),
+    "attnlrp": ("looprop.methods.lrp", "AttnLRP"),
+    "cp-lrp": ("looprop.methods.lrp", "CPLRP"),
+    "lrp": ("looprop.methods.lrp", "LRP"),
+    "random": ("looprop.methods.random_scores", "RandomScores"),
+}
+
+
+def method_names() -> list[str]:
+    """The names of all methods."""
+    return list(_METHODS)
+
+
+def method_class(name: str) -> type[Method]:
+    """The class of a method."""
+    if name not in _METHODS:
+        raise UnknownNameError("method", name, _METHODS)
+    module, attribute = _METHODS[name]
+    found: type[Method] = getattr(import_module(module), attribute)
+    return found
+
+
+def make_method(method: str | Method, **options: Any) -> Method:
+    """A method from its name and options; options may stand in brackets after the name: `lrp[cp=4-6]`, `ig[steps=20]`.
+
+    >>> make_method("lrp[cp=2,5]").cp
+    '2,5'
+    """
+    if isinstance(method, Method):
+        if options:
+            raise InputError(f"options {sorted(options)} cannot be given to a method that is made already")
+        return method
+    match = re.fullmatch(r"([\w-]+)(?:\[(.*)\])?", method.strip())
+    if match is None:
+        raise UnknownNameError("method", method, _METHODS)
+    name, bracket = match[1], match[2]
+    build: Callable[..., Method] = method_class(name)
+    return _build(name, build, {**_parse_options(name, bracket), **options})
+
+
+def _parse_options(name: str, bracket: str | None) -> dict[str, Any]:
+    """`cp=2,5;epsilon=0.1` -> {"cp": "2,5", "epsilon": 0.1}. Options are parted by semicolons, or by commas before a key."""
+    options: dict[str, Any] = {}
+    for part in re.split(r";|,(?=\s*\w+\s*=)", bracket) if bracket else ():
+        key, sign, value = part.partition("=")
+        if not sign:
+            raise InputError(f"options of {name} look like {name}[key=value], got {part!r}")
+        options[key.strip()] = value.strip() if key.strip() == "cp" else _value(value.strip())
+    return options
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _build(name: str, build: Callable[..., Method], options: dict[str, Any]) -> Method:
+    import inspect
+
+    known = [p for p in inspect.signature(build).parameters if p != "self"]
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(f"option of {name}", option, known)
+    return build(**options)

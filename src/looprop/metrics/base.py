@@ -1,0 +1,119 @@
+"""What a metric is: a name, a direction, a version and a pure function of one `Case`; and the registry that finds it by name.
+
+To add a metric, write one file beside this one with a tuple METRICS, and name it at the end of `looprop/metrics/__init__.py`. A metric
+from outside the package calls `register`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from looprop.errors import InputError, UnknownNameError
+from looprop.metrics.correlation import finite_vector
+
+Need = Literal["loo", "output", "morf_curve", "lerf_curve"]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One example under one method: what the metrics are computed from. What no metric asks for may stay None.
+
+    scores: (F,) one score per feature.
+    loo: (F,) leave-one-out of the same features.
+    special: (F,) True for features that the tokenizer added; none by default.
+    curve_scores: (G,) the scores at the granularity of the curves (chunks, for instance); the scores by default.
+    morf_curve, lerf_curve: (G-1,) the target logit after each step, most and least relevant removed first.
+    output: the target logit f(x) of the intact input.
+    """
+
+    scores: NDArray[np.float64]
+    loo: NDArray[np.float64] | None = None
+    special: NDArray[np.bool_] | None = None
+    curve_scores: NDArray[np.float64] | None = None
+    morf_curve: NDArray[np.float64] | None = None
+    lerf_curve: NDArray[np.float64] | None = None
+    output: float | None = None
+
+    def __post_init__(self) -> None:
+        scores = self._set("scores", finite_vector("scores", self.scores))
+        if not len(scores):
+            raise InputError("scores must hold at least one feature, got none")
+        self._set("special", np.zeros(len(scores), dtype=bool) if self.special is None else np.asarray(self.special, dtype=bool))
+        curve_scores = self._set("curve_scores", scores if self.curve_scores is None else finite_vector("curve_scores", self.curve_scores))
+        lengths = {"loo": len(scores), "special": len(scores), "morf_curve": len(curve_scores) - 1, "lerf_curve": len(curve_scores) - 1}
+        for name, expected in lengths.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            value = value if name == "special" else self._set(name, finite_vector(name, value))
+            if value.shape != (expected,):
+                raise InputError(f"{name} must have length {expected}, got shape {value.shape}")
+        if self.output is not None and not math.isfinite(self.output):
+            raise InputError(f"output must be finite, got {self.output}")
+
+    def _set(self, name: str, value: NDArray[Any]) -> NDArray[Any]:
+        object.__setattr__(self, name, value)
+        return value
+
+
+def _never(case: Case) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number per example that says how faithful the scores are.
+
+    higher_is_better: the direction of the metric.
+    version: goes up whenever the definition changes, so that stored results are never mixed.
+    needs: the fields of `Case` that must be filled in.
+    function: the value of one case; NaN where it is undefined.
+    flipped: whether a normalisation turned the sign of the value around (protocol="paper" only).
+    """
+
+    name: str
+    description: str
+    higher_is_better: bool
+    needs: frozenset[Need]
+    function: Callable[[Case], float]
+    version: int = 1
+    flipped: Callable[[Case], bool] = _never
+
+    def __call__(self, case: Case) -> float:
+        missing = sorted(need for need in self.needs if getattr(case, need) is None)
+        if missing:
+            raise InputError(f"metric {self.name!r} needs {', '.join(missing)}, which this case does not have")
+        return self.function(case)
+
+
+_METRICS: dict[str, Metric] = {}
+
+
+def register(metric: Metric) -> Metric:
+    """Makes a metric known by its name; a name can be taken only once."""
+    if metric.name in _METRICS:
+        raise InputError(f"a metric named {metric.name!r} exists already")
+    _METRICS[metric.name] = metric
+    return metric
+
+
+def get_metric(metric: str | Metric) -> Metric:
+    """The metric of that name; a `Metric` is returned as it is.
+
+    >>> get_metric("morf").higher_is_better
+    False
+    """
+    if isinstance(metric, Metric):
+        return metric
+    if metric not in _METRICS:
+        raise UnknownNameError("metric", metric, _METRICS)
+    return _METRICS[metric]
+
+
+def metric_names() -> tuple[str, ...]:
+    """The names of all known metrics, in the order of their registration."""
+    return tuple(_METRICS)

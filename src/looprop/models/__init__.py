@@ -1,0 +1,1 @@
+"""Models of every kind behind one interface: encode an input, run it, read the target off its logits."""

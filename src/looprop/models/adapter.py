@@ -1,0 +1,138 @@
+"""What every kind of model offers to methods: encode, run, read out."""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from looprop.engine.plan import GRADIENT
+from looprop.engine.tape import Tape, relevance
+from looprop.errors import InputError, ModelError
+from looprop.models.encoded import Encoded
+from looprop.models.target import Target, TargetLike
+
+_training_lock = Lock()
+
+
+class Adapter(ABC):
+    """A model, with the little that differs between kinds of models."""
+
+    causal = False
+
+    def __init__(self, model: nn.Module, *, name: str = "", check: bool = True) -> None:
+        self.model = model
+        self.name = name or type(model).__name__
+        self.labels: dict[int, str] = {}
+        self._layers: int | None = None
+        if check:
+            check_model(model)
+        self.arguments = frozenset(inspect.signature(model.forward).parameters)
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs go: the device of the first parameter."""
+        return next(self.model.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype in which the model computes."""
+        return next(self.model.parameters()).dtype
+
+    @property
+    def explained_weight(self) -> Tensor | None:
+        """The embedding table whose look-up is explained; None where the input itself is."""
+        return None
+
+    @abstractmethod
+    def encode(self, item: Any, *, truncation: bool = False) -> Encoded:
+        """An input as the model takes it, or an error that says why it cannot be."""
+
+    @abstractmethod
+    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
+        """The target on the intact input; a continuation also extends the input."""
+
+    @abstractmethod
+    def token_scores(self, relevance: Tensor) -> Tensor:
+        """Relevance at the explained tensor, summed to one number per position: (B, ...) -> (B, positions)."""
+
+    def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
+        """Several inputs as one batch, and for each row the positions of its own tokens (B, longest), -1 for padding."""
+        if len({len(item) for item in items}) > 1:
+            raise InputError("inputs of one batch must have one size")
+        inputs = {key: torch.cat([item.inputs[key] for item in items]) for key in items[0].inputs}
+        return inputs, torch.arange(len(items[0])).expand(len(items), -1)
+
+    def forward(self, inputs: Mapping[str, Tensor], *, positions: int = 1) -> Tensor:
+        """The logits of the last `positions` positions that the model answers: (B, K, C)."""
+        output = self.model(**inputs)
+        logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+        if not isinstance(logits, Tensor):
+            raise ModelError(f"{self.name} must return logits (B, C) or an object with .logits, got {type(output).__name__}")
+        return self._read_out(logits, positions)
+
+    def _read_out(self, logits: Tensor, positions: int) -> Tensor:
+        return logits[:, None] if logits.dim() == 1 else logits.unsqueeze(1)
+
+    def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The inputs with the explained one watched, where it is an input and no look-up."""
+        return dict(inputs)
+
+    def explained(self, tape: Tape, inputs: Mapping[str, Tensor], readout: str) -> Tensor:
+        """The tensor whose relevance is the explanation."""
+        if readout == "word":
+            return tape.explained
+        if readout == "sum":
+            return tape.embedding_sum
+        raise InputError(f"readout must be 'word' or 'sum', got {readout!r}")
+
+    def attention_layers(self, encoded: Encoded) -> int:
+        """How many attention layers the model has, as the engine counts them."""
+        if self._layers is None:
+            with self.evaluating(), torch.enable_grad(), relevance(self.model, GRADIENT, explained_weight=self.explained_weight) as tape:
+                self.forward(self.watch(tape, encoded.inputs))
+            self._layers = len(tape.sites)
+        return self._layers
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """The model as it predicts; modules that were in training mode are put back into it."""
+        with _training_lock:
+            training = [module for module in self.model.modules() if module.training]
+            for module in training:
+                module.training = False
+        try:
+            yield
+        finally:
+            with _training_lock:
+                for module in training:
+                    module.training = True
+
+    @torch.no_grad()
+    def logits(self, encoded: Encoded, *, positions: int = 1) -> Tensor:
+        """The logits (K, C) of one intact input, checked to be numbers."""
+        with self.evaluating():
+            logits = self.forward(encoded.inputs, positions=positions)[0]
+        if not torch.isfinite(logits).all():
+            raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
+        return logits
+
+
+def check_model(model: nn.Module) -> None:
+    """Raise for a model that would give wrong or no numbers."""
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"a model must be a torch.nn.Module, got {type(model).__name__}")
+    parameter = next(model.parameters(), None)
+    if parameter is None:
+        raise ModelError(f"{type(model).__name__} has no parameters")
+    if parameter.dtype in (torch.float16, torch.bfloat16) and parameter.device.type == "cpu":
+        raise ModelError(f"{type(model).__name__} is in {parameter.dtype} on a CPU, where its rounding spoils relevance: use model.float()")
+    if any(p.is_meta for p in model.parameters()):
+        raise ModelError(f"{type(model).__name__} has parameters without data (device 'meta'): load its weights first")
+    implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    if isinstance(implementation, str) and ("flash" in implementation or "flex" in implementation):
+        raise ModelError(f"attention is {implementation!r}, a kernel the engine cannot see into: load with attn_implementation='sdpa' or 'eager'")

@@ -1,0 +1,89 @@
+"""One input as a model takes it, and what its positions mean to a reader."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from looprop.errors import InputError
+
+# A word is a run of letters and digits, apostrophes inside included; anything else that is not space stands alone.
+# Scripts that are written without spaces count every character as a word.
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+(?:['\u2019]\w+)*|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One encoded input.
+
+    inputs: the model's keyword arguments, each with a leading batch dimension of 1.
+    names: what each position is called; offsets, special and word_ids as in `Explanation`.
+    fixed: positions that are context and no feature (a given continuation).
+    """
+
+    inputs: Mapping[str, Tensor]
+    names: tuple[str, ...]
+    text: str
+    offsets: tuple[tuple[int, int] | None, ...]
+    special: tuple[bool, ...]
+    word_ids: tuple[int | None, ...]
+    fixed: frozenset[int] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def words_of(text: str, offsets: Sequence[tuple[int, int] | None]) -> tuple[int | None, ...]:
+    """The number of the word that each token's first visible character belongs to.
+
+    >>> words_of("it isn't bad", [None, (0, 2), (3, 5), (5, 8), (9, 12)])
+    (None, 0, 1, 1, 2)
+    """
+    owner: dict[int, int] = {}
+    for number, match in enumerate(_WORD.finditer(text)):
+        owner.update(dict.fromkeys(range(*match.span()), number))
+    found: list[int | None] = []
+    for span in offsets:
+        visible = None if span is None else next((c for c in range(*span) if c in owner), None)
+        found.append(None if visible is None else owner[visible])
+    return tuple(found)
+
+
+def partition(encoded: Encoded, features: str | Sequence[Sequence[int]] = "token") -> tuple[tuple[int, ...], ...]:
+    """The features of an input as groups of positions: "token", "word", "chunk:16", or groups of one's own."""
+    free = [i for i in range(len(encoded)) if i not in encoded.fixed]
+    if not isinstance(features, str):
+        return _own_partition(encoded, features, free)
+    if features in ("token", "patch"):
+        return tuple((i,) for i in free)
+    if features == "word":
+        if all(span is None for span in encoded.offsets):
+            raise InputError("words need character offsets: use a fast tokenizer, or features='token'")
+        groups: list[list[int]] = []
+        for i in free:
+            same = groups and encoded.word_ids[i] is not None and encoded.word_ids[groups[-1][-1]] == encoded.word_ids[i]
+            groups[-1].append(i) if same else groups.append([i])
+        return tuple(map(tuple, groups))
+    match = re.fullmatch(r"chunk:(\d+)", features)
+    if match and int(match[1]) >= 1:
+        size = int(match[1])
+        return tuple(tuple(free[start : start + size]) for start in range(0, len(free), size))
+    raise InputError(f"features must be 'token', 'word', 'chunk:N' with N >= 1, 'patch', or groups of positions, got {features!r}")
+
+
+def _own_partition(encoded: Encoded, groups: Sequence[Sequence[int]], free: list[int]) -> tuple[tuple[int, ...], ...]:
+    seen: dict[int, int] = {}
+    for number, group in enumerate(groups):
+        if not len(group):
+            raise InputError(f"feature {number} of the partition is empty")
+        for position in group:
+            if position not in free:
+                raise InputError(f"feature {number} of the partition names position {position}; positions run from {free[0]} to {free[-1]}")
+            if position in seen:
+                raise InputError(f"position {position} is in feature {seen[position]} and again in feature {number} of the partition")
+            seen[position] = number
+    missing = [i for i in free if i not in seen]
+    if missing:
+        raise InputError(f"the partition leaves out position {', '.join(map(str, missing[:8]))} ({', '.join(encoded.names[i] for i in missing[:8])})")
+    return tuple(tuple(int(i) for i in group) for group in groups)

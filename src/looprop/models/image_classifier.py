@@ -1,0 +1,72 @@
+"""Image classifiers of the transformers library: relevance of pixels, summed over patches."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from looprop.engine.tape import Tape
+from looprop.errors import InputError, ModelError
+from looprop.models.adapter import Adapter
+from looprop.models.encoded import Encoded
+from looprop.models.target import Target, TargetLike, resolve_target
+
+
+class ImageClassifier(Adapter):
+    """A Vision Transformer: each patch is one position."""
+
+    def __init__(self, model: nn.Module, processor: Any = None, *, name: str = "") -> None:
+        super().__init__(model, name=name)
+        config = getattr(model, "config", None)
+        patch, image = getattr(config, "patch_size", None), getattr(config, "image_size", None)
+        if patch is None or image is None:
+            raise ModelError(f"{self.name} does not say its patch_size and image_size: explain it as a plain module with looprop.attribute")
+        self.patch = (patch, patch) if isinstance(patch, int) else tuple(patch)
+        self.image = (image, image) if isinstance(image, int) else tuple(image)
+        self.processor = processor
+        self.labels = {int(i): str(label) for i, label in (getattr(config, "id2label", None) or {}).items()}
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        return self.image[0] // self.patch[0], self.image[1] // self.patch[1]
+
+    def encode(self, item: Any, *, truncation: bool = False) -> Encoded:
+        """A float tensor or array (C, H, W) or (1, C, H, W), or anything the image processor takes."""
+        if isinstance(item, np.ndarray):
+            item = torch.from_numpy(item)
+        if not isinstance(item, Tensor):
+            if self.processor is None:
+                raise InputError(f"an image must be a float tensor (C, H, W), or give the image processor; got {type(item).__name__}")
+            item = self.processor(item, return_tensors="pt")["pixel_values"]
+        pixels = item if item.dim() == 4 else item[None]
+        if pixels.dim() != 4 or len(pixels) != 1 or tuple(pixels.shape[-2:]) != self.image:
+            raise InputError(f"an image must have shape (C, {self.image[0]}, {self.image[1]}), got {tuple(item.shape)}")
+        if not pixels.is_floating_point():
+            raise InputError(f"pixels must be floating-point numbers as the model takes them, got {pixels.dtype}")
+        if not torch.isfinite(pixels).all():
+            raise InputError("the image holds NaN or infinite pixels")
+        rows, columns = self.grid
+        names = tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
+        none, flags = (None,) * len(names), (False,) * len(names)
+        return Encoded({"pixel_values": pixels.to(self.device, self.dtype)}, names, "", none, flags, none)
+
+    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
+        """A class by number or label, a contrast of two, or the predicted one."""
+        return encoded, resolve_target(target, self.logits(encoded)[-1], self.labels)
+
+    def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The pixels are the explained input."""
+        return {**inputs, "pixel_values": tape.watch(inputs["pixel_values"])}
+
+    def explained(self, tape: Tape, inputs: Mapping[str, Tensor], readout: str) -> Tensor:
+        """Always the pixels."""
+        return inputs["pixel_values"]
+
+    def token_scores(self, relevance: Tensor) -> Tensor:
+        """Summed over each patch: (B, C, H, W) -> (B, patches)."""
+        rows, columns = self.grid
+        blocks = relevance.sum(1).unflatten(2, (columns, self.patch[1])).unflatten(1, (rows, self.patch[0]))  # (B, R, p, C, p)
+        return blocks.sum((2, 4)).flatten(1)

@@ -1,0 +1,97 @@
+"""Finding and loading models: a hub id, a folder, ready-made objects, or the embedded model."""
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from looprop.errors import ModelError
+from looprop.inputs.cache import model_folder
+from looprop.models.adapter import Adapter
+from looprop.models.causal_lm import CausalLanguageModel
+from looprop.models.image_classifier import ImageClassifier
+from looprop.models.text_classifier import TextClassifier
+
+EMBEDDED = "sentiment"
+
+_KINDS: dict[str, tuple[str, type[Adapter]]] = {
+    "ForSequenceClassification": ("AutoModelForSequenceClassification", TextClassifier),
+    "ForCausalLM": ("AutoModelForCausalLM", CausalLanguageModel),
+    "LMHeadModel": ("AutoModelForCausalLM", CausalLanguageModel),
+    "ForImageClassification": ("AutoModelForImageClassification", ImageClassifier),
+}
+
+
+def load_adapter(
+    source: str | Path | tuple[nn.Module, Any] | None = None, *, trust_remote_code: bool = False, device: str | torch.device | None = None
+) -> Adapter:
+    """The adapter of a model; None is the embedded sentiment model."""
+    if isinstance(source, tuple):
+        if len(source) != 2:
+            raise ModelError(f"ready-made objects come as (model, tokenizer), got {len(source)} objects")
+        return adapt(*source)
+    if isinstance(source, nn.Module):
+        raise ModelError("a model needs its tokenizer: load((model, tokenizer)); a plain module on tensors goes to looprop.attribute")
+    if source is None:
+        with resources.as_file(resources.files("looprop") / "assets" / EMBEDDED) as folder:
+            return _from_pretrained(folder, "looprop-sentiment", trust_remote_code, device)
+    folder = Path(source)
+    if not folder.is_dir() and model_folder(str(source)).is_dir():
+        folder = model_folder(str(source))
+    if folder.is_dir():
+        check_folder(folder)
+        return _from_pretrained(folder, str(source), trust_remote_code, device)
+    return _from_pretrained(source, str(source), trust_remote_code, device)
+
+
+def adapt(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
+    """The adapter for ready-made objects, chosen by the model's class."""
+    for ending, (_, adapter) in _KINDS.items():
+        if any(kind.__name__.endswith(ending) for kind in type(model).__mro__):
+            return adapter(model, tokenizer, name=name)  # type: ignore[call-arg]
+    if hasattr(tokenizer, "image_mean"):
+        return ImageClassifier(model, tokenizer, name=name)
+    return TextClassifier(model, tokenizer, name=name)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise for a folder from which no model can be loaded safely."""
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder} holds no config.json: not a model folder")
+    if any(folder.glob("*.safetensors")):
+        return
+    pickled = [path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern)]
+    if pickled:
+        raise ModelError(f"{folder} holds only pickled weights ({pickled[0]}), which can run code on loading: convert them to safetensors")
+    raise ModelError(f"{folder} holds no weights (*.safetensors)")
+
+
+def _from_pretrained(source: str | Path, name: str, trust_remote_code: bool, device: str | torch.device | None) -> Adapter:
+    import transformers
+
+    options = {"trust_remote_code": trust_remote_code}
+    try:
+        config = transformers.AutoConfig.from_pretrained(source, **options)
+        architecture = (getattr(config, "architectures", None) or ["?"])[0]
+        kind = next((ending for ending in _KINDS if architecture.endswith(ending)), None)
+        if kind is None:
+            raise ModelError(
+                f"{name} is a {architecture}: looprop loads classifiers of texts and images and causal language models; "
+                "give other models as objects, load((model, tokenizer))"
+            )
+        auto, adapter = _KINDS[kind]
+        on_cpu = device is None or torch.device(device).type == "cpu"
+        dtype = torch.float32 if on_cpu else "auto"
+        model = getattr(transformers, auto).from_pretrained(source, config=config, dtype=dtype, use_safetensors=True, **options)
+        reader = transformers.AutoImageProcessor if adapter is ImageClassifier else transformers.AutoTokenizer
+        tokenizer = reader.from_pretrained(source, **options)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"cannot load {name!r}: {_first_line(error)}") from error
+    model = model.eval() if device is None else model.eval().to(device)
+    return adapter(model, tokenizer, name=name)  # type: ignore[call-arg]
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,46 @@
+"""A subject: a model bound to one input, one target and one partition into features."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from looprop.models.adapter import Adapter
+from looprop.models.encoded import Encoded, partition
+from looprop.models.target import Target, TargetLike
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What a method explains.
+
+    features: groups of positions; one score is asked for each.
+    memo: values of the set function that are known already, shared by every method and metric that asks.
+    """
+
+    adapter: Adapter
+    encoded: Encoded
+    target: Target
+    features: tuple[tuple[int, ...], ...]
+    memo: dict[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def output(self) -> float:
+        """The target's value on the intact input."""
+        logits = self.adapter.logits(self.encoded, positions=self.target.positions)
+        return float(self.target.value(logits[None])[0])
+
+    def group(self, token_scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores of features from scores of positions: a feature's score is the sum of its positions'."""
+        return np.array([token_scores[list(group)].sum() for group in self.features])
+
+
+def bind(
+    adapter: Adapter, item: Any, *, target: TargetLike = None, features: str | Sequence[Sequence[int]] = "token", truncation: bool = False
+) -> Subject:
+    """Encode an input, fix its target on the intact model, and split it into features."""
+    encoded, resolved = adapter.resolve(adapter.encode(item, truncation=truncation), target)
+    return Subject(adapter, encoded, resolved, partition(encoded, features))

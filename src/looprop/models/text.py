@@ -1,0 +1,112 @@
+"""What text classifiers and causal language models share: tokenizers, padding, the explained look-up."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from looprop.errors import InputError, ModelError
+from looprop.models.adapter import Adapter
+from looprop.models.encoded import Encoded, words_of
+
+TextLike = str | tuple[str, str]
+
+
+class TextAdapter(Adapter):
+    """A model that reads token ids."""
+
+    padding_side = "right"
+
+    def __init__(self, model: nn.Module, tokenizer: Any, *, name: str = "") -> None:
+        super().__init__(model, name=name)
+        if not callable(tokenizer):
+            raise ModelError(f"a text model needs its tokenizer, got {type(tokenizer).__name__}")
+        if not hasattr(model, "get_input_embeddings"):
+            raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
+        self.tokenizer = tokenizer
+
+    @property
+    def explained_weight(self) -> Tensor | None:
+        """The word embedding table."""
+        weight: Tensor = self.model.get_input_embeddings().weight  # type: ignore[operator,union-attr]
+        return weight
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go: beside the word embedding table, also when the model is spread over devices."""
+        weight = self.explained_weight
+        assert weight is not None
+        return weight.device
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens the model takes, where it says."""
+        config = getattr(self.model, "config", None)
+        limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+        if limit is None:
+            return None
+        # RoBERTa and its kin number positions from padding_idx + 1.
+        offset = next((e.padding_idx + 1 for n, e in self.model.named_modules() if n.endswith("position_embeddings") and getattr(e, "padding_idx", None)), 0)
+        return int(limit) - offset
+
+    def encode(self, item: TextLike, *, truncation: bool = False) -> Encoded:
+        """A text or a pair of texts as token ids."""
+        texts = (item,) if isinstance(item, str) else item
+        if not isinstance(texts, tuple) or not 1 <= len(texts) <= 2 or not all(isinstance(t, str) for t in texts):
+            raise InputError(f"an input must be a text or a pair of texts, got {type(item).__name__}")
+        if not any(t.strip() for t in texts):
+            raise InputError("the text is empty: nothing to explain")
+        fast = bool(getattr(self.tokenizer, "is_fast", False))
+        limit = {"truncation": True, "max_length": self.longest} if truncation and self.longest else {}
+        encoding = self.tokenizer(*texts, return_offsets_mapping=fast, return_special_tokens_mask=True, verbose=False, **limit)
+        ids: list[int] = encoding["input_ids"]
+        if not ids:
+            raise InputError(f"the tokenizer makes no token of {texts[0]!r}")
+        if self.longest is not None and len(ids) > self.longest:
+            raise InputError(f"the text has {len(ids)} tokens and the model takes {self.longest}: pass truncation=True to cut it")
+        special = tuple(bool(s) for s in encoding["special_tokens_mask"])
+        offsets, text = self._offsets(encoding, texts, special, fast)
+        tokens = self.tokenizer.convert_ids_to_tokens(ids)
+        names = tuple(text[s[0] : s[1]] if s is not None else str(t) for s, t in zip(offsets, tokens, strict=True))
+        inputs = {"input_ids": torch.tensor([ids], device=self.device)}
+        inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+        if "token_type_ids" in encoding and "token_type_ids" in self.arguments:
+            inputs["token_type_ids"] = torch.tensor([encoding["token_type_ids"]], device=self.device)
+        return Encoded(inputs, names, text, offsets, special, words_of(text, offsets))
+
+    @staticmethod
+    def _offsets(
+        encoding: Any, texts: tuple[str, ...], special: Sequence[bool], fast: bool
+    ) -> tuple[tuple[tuple[int, int] | None, ...], str]:
+        """Character spans in the text, or in both texts joined by a line break."""
+        text = "\n".join(texts)
+        if not fast:
+            return (None,) * len(special), text
+        spans: list[tuple[int, int] | None] = []
+        for i, (start, end) in enumerate(encoding["offset_mapping"]):
+            second = len(texts) == 2 and encoding.sequence_ids(0)[i] == 1
+            shift = len(texts[0]) + 1 if second else 0
+            spans.append(None if special[i] or start == end else (start + shift, end + shift))
+        return tuple(spans), text
+
+    def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
+        """Several texts as one padded batch, and the positions of each row's own tokens."""
+        longest = max(len(item) for item in items)
+        pad = getattr(self.tokenizer, "pad_token_id", None) or 0
+        inputs: dict[str, Tensor] = {}
+        for key in items[0].inputs:
+            fill = pad if key == "input_ids" else 0
+            rows = [item.inputs[key] for item in items]
+            inputs[key] = torch.cat([self._padded(row, longest, fill) for row in rows])
+        steps = [torch.arange(len(item))[None] for item in items]
+        own = torch.cat([self._padded(step, longest, -1) for step in steps])
+        return inputs, own
+
+    def _padded(self, row: Tensor, length: int, fill: int) -> Tensor:
+        missing = length - row.shape[1]
+        return torch.nn.functional.pad(row, (missing, 0) if self.padding_side == "left" else (0, missing), value=fill)
+
+    def token_scores(self, relevance: Tensor) -> Tensor:
+        """Summed over the embedding dimension: (B, T, D) -> (B, T)."""
+        return relevance.sum(-1)

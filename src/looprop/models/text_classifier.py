@@ -1,0 +1,22 @@
+"""Text classifiers: single text or pair, several labels, or one logit (regression)."""
+
+from typing import Any
+
+from torch import nn
+
+from looprop.models.encoded import Encoded
+from looprop.models.target import Target, TargetLike, resolve_target
+from looprop.models.text import TextAdapter
+
+
+class TextClassifier(TextAdapter):
+    """A model that answers a text with one logit per class."""
+
+    def __init__(self, model: nn.Module, tokenizer: Any, *, name: str = "") -> None:
+        super().__init__(model, tokenizer, name=name)
+        labels = getattr(getattr(model, "config", None), "id2label", None) or {}
+        self.labels = {int(index): str(label) for index, label in labels.items()}
+
+    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
+        """A class by number or label, a contrast of two, or the predicted one."""
+        return encoded, resolve_target(target, self.logits(encoded)[-1], self.labels)
