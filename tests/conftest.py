@@ -2,9 +2,12 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from browser import Browser
 
 # Set before torch, matplotlib or the hub library is imported.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -21,6 +24,13 @@ def chromium() -> str:
         if path := shutil.which(name):
             return path
     pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """A running headless Chromium, shared by all tests; every test opens its own page."""
+    with Browser(chromium) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

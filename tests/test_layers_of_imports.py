@@ -18,6 +18,8 @@ ORDER = [
     "models",
     "removal",
     "methods",
+    "tensors",
+    "workbench",
     "metrics",
     "evaluation",
     "auditing",

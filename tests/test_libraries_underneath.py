@@ -96,9 +96,10 @@ def test_builtin_activations_are_the_functions_of_torch_c() -> None:
 
 
 def test_inside_the_handler_the_mode_is_off() -> None:
-    met = seen(lambda: F.multi_head_attention_forward(
-        tensor(3, 1, 4), tensor(3, 1, 4), tensor(3, 1, 4), 4, 2, tensor(12, 4), tensor(12), None, None, False, 0.0, tensor(4, 4), tensor(4), training=False,
-    ))  # fmt: skip
+    x = tensor(3, 1, 4)
+    weights = {"in_proj_weight": tensor(12, 4), "in_proj_bias": tensor(12), "out_proj_weight": tensor(4, 4), "out_proj_bias": tensor(4)}
+    rest = {"bias_k": None, "bias_v": None, "add_zero_attn": False, "dropout_p": 0.0, "training": False}
+    met = seen(lambda: F.multi_head_attention_forward(x, x, x, 4, 2, **weights, **rest))
     assert F.multi_head_attention_forward in met, f"multi_head_attention_forward is not met as one call any more: {ENGINE}"
     assert F.scaled_dot_product_attention not in met, (
         f"the mode now stays on inside its own handler, so re-entering would count twice: {ENGINE}"

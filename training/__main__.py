@@ -1,6 +1,5 @@
-"""`make train`: makes the embedded model anew from the base weights, then prints its accuracy."""
+"""`make train`: makes the embedded model anew from the base weights and prints its accuracy."""
 
-from training import evaluate, sentiment
+from training.sentiment import main
 
-sentiment.main()
-evaluate.main()
+main()

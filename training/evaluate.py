@@ -1,6 +1,6 @@
 """Accuracy of the embedded model on SST-2, dev and test, and how much of it the pruned vocabulary leaves as it was.
 
-    python -m training.evaluate [--data DATA] [--model FOLDER] [--base FOLDER of the unpruned tokenizer]
+python -m training.evaluate [--data DATA] [--model FOLDER] [--base FOLDER of the unpruned tokenizer]
 """
 
 import argparse
@@ -43,19 +43,24 @@ def same_pieces(folder: Path, base: Path, texts: list[str]) -> float:
     return 100 * sum(ours.tokens == theirs.tokens for ours, theirs in pairs) / len(texts)
 
 
-def main() -> None:
+def report(folder: Path, *, data: Path | None = None, base: Path | None = None) -> None:
     """Prints the numbers as they stand in the model card."""
+    for name, value in accuracies(folder, data=data).items():
+        print(f"accuracy {name:<16}{value:6.2f} %")
+    if base is not None:
+        for split in ("dev", "test"):
+            texts = load_dataset("sst2", split=split, folder=data).texts
+            print(f"same pieces {split:<13}{same_pieces(folder, base, texts):6.2f} %")
+
+
+def main() -> None:
+    """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of the data; by default LOOPROP_DATA")
     parser.add_argument("--model", type=Path, default=EMBEDDED)
     parser.add_argument("--base", type=Path, help="folder of the base model, to compare the tokenizers")
-    arguments, _ = parser.parse_known_args()
-    for name, value in accuracies(arguments.model, data=arguments.data).items():
-        print(f"accuracy {name:<16}{value:6.2f} %")
-    if arguments.base:
-        for split in ("dev", "test"):
-            texts = load_dataset("sst2", split=split, folder=arguments.data).texts
-            print(f"same pieces {split:<13}{same_pieces(arguments.model, arguments.base, texts):6.2f} %")
+    arguments = parser.parse_args()
+    report(arguments.model, data=arguments.data, base=arguments.base)
 
 
 if __name__ == "__main__":

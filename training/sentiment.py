@@ -14,7 +14,8 @@ from tokenizers import Tokenizer
 from transformers import BertForSequenceClassification
 
 from looprop.inputs.datasets import LABELS, load_dataset
-from training.finetuning import Recipe, accuracy, encode_dataset, fine_tune
+from training.evaluate import report
+from training.finetuning import Recipe, encode_dataset, fine_tune
 from training.vocabulary import kept_pieces, prune_embeddings, prune_tokenizer, relative_frequencies
 from training.wheels import unpack
 
@@ -59,8 +60,7 @@ def main() -> None:
     model.half().save_pretrained(arguments.output)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(arguments.work / "sentiment" / name, arguments.output / name)
-    rounded = BertForSequenceClassification.from_pretrained(arguments.output, dtype=torch.float32)
-    print(f"dev after float16: {accuracy(rounded, held_out):.4f}", flush=True)
+    report(arguments.output, data=arguments.data, base=base)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from looprop.models.adapter import Adapter
 from looprop.models.loading import load_adapter
 from looprop.models.subject import Subject, bind
 from looprop.models.target import TargetLike
+from looprop.removal.set_function import Precision, Removal, SetFunction
 
 Features = str | Sequence[Sequence[int]]
 
@@ -45,6 +46,13 @@ class Workbench:
     def subject(self, item: Any, *, target: TargetLike = None, features: Features = "token", truncation: bool = False) -> Subject:
         """The model bound to one input, target and partition."""
         return bind(self.adapter, item, target=target, features=features, truncation=truncation)
+
+    def set_function(
+        self, item: Any, *, target: TargetLike = None, features: Features = "token", removal: Removal | None = None, truncation: bool = False,
+        precision: Precision = "float32",
+    ) -> SetFunction:
+        """f(kept features) -> the target's value: called with a boolean matrix (N, F), answers with N numbers."""
+        return SetFunction(self.subject(item, target=target, features=features, truncation=truncation), removal=removal, precision=precision)
 
     @overload
     def explain(

@@ -62,7 +62,7 @@ def strip_figure(shown: Strip, *, title: str = "", width: float = 9.0) -> Figure
 
 def _flow(shown: Strip, canvas: FigureCanvasAgg, width: float) -> tuple[list[tuple[float, int, float]], int]:
     """(left, line, length) of every feature in inches, and the number of lines."""
-    renderer = canvas.get_renderer()
+    renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
     font = font_manager.FontProperties(family=fonts(), size=FONT_SIZE)
     placed, left, line = [], 0.0, 0
     for index, feature in enumerate(shown.features):

@@ -71,7 +71,7 @@ def feature_table(shown: Strip, *, colour: bool, limit: int = 12) -> RenderableT
 def explanation(shown: Strip, *, colour: bool, limit: int = 12) -> RenderableType:
     """One explanation: facts, coloured text, legend, strongest features."""
     facts = "  ".join(f"{name} {value}" for name, value in shown.facts)
-    parts: list[RenderableType] = [Text(facts, style="dim")] if facts else []
+    parts: list[RenderableType] = [Text(visible(facts), style="dim")] if facts else []
     parts += [Text(), strip(shown, colour=colour), Text()]
     if colour:
         parts += [legend(shown.scale), Text()]
@@ -90,7 +90,7 @@ def comparison(strips: Sequence[Strip], *, colour: bool) -> RenderableType:
     known = any(shown.r is not None for shown in strips)
     grid = _grid("method", *(["r to LOO"] if known else []), "features", lines=True)
     for shown in strips:
-        grid.add_row(Text(shown.name, style="bold"), *([correlation(shown.r)] if known else []), strip(shown, colour=colour))
+        grid.add_row(Text(visible(shown.name), style="bold"), *([correlation(shown.r)] if known else []), strip(shown, colour=colour))
     return grid
 
 

@@ -29,6 +29,8 @@ class Adapter(ABC):
         self.name = name or type(model).__name__
         self.labels: dict[int, str] = {}
         self._layers: int | None = None
+        # What was found out about this model once and need not be tried again.
+        self.proofs: dict[Any, bool] = {}
         if check:
             check_model(model)
         self.arguments = frozenset(inspect.signature(model.forward).parameters)
@@ -89,6 +91,14 @@ class Adapter(ABC):
         if readout == "sum":
             return tape.embedding_sum
         raise InputError(f"readout must be 'word' or 'sum', got {readout!r}")
+
+    def leading_positions(self, encoded: Encoded) -> int:
+        """Positions of the sequence that stand before the first feature and are none (class tokens of images)."""
+        return 0
+
+    def spread(self, keep: Tensor, whole: Tensor) -> Tensor:
+        """Kept positions (B, T) in the shape of the explained input (1, ...), for removal by zero."""
+        return keep.reshape(len(keep), *whole.shape[1:])
 
     def attention_layers(self, encoded: Encoded) -> int:
         """How many attention layers the model has, as the engine counts them."""

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from looprop.engine.sites import FusedCall, SiteMode
 from looprop.engine.tape import Tape
 from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
@@ -26,6 +27,7 @@ class ImageClassifier(Adapter):
         self.patch = (patch, patch) if isinstance(patch, int) else tuple(patch)
         self.image = (image, image) if isinstance(image, int) else tuple(image)
         self.processor = processor
+        self._leading: int | None = None
         self.labels = {int(i): str(label) for i, label in (getattr(config, "id2label", None) or {}).items()}
 
     @property
@@ -64,6 +66,31 @@ class ImageClassifier(Adapter):
     def explained(self, tape: Tape, inputs: Mapping[str, Tensor], readout: str) -> Tensor:
         """Always the pixels."""
         return inputs["pixel_values"]
+
+    def leading_positions(self, encoded: Encoded) -> int:
+        """Class and distillation tokens: the model's own count of positions less the patches."""
+        if self._leading is None:
+            lengths: list[int] = []
+
+            def note(call: FusedCall) -> Tensor:
+                lengths.append(call.key.shape[-2])
+                return call.run()
+
+            def note_scores(_: int, scores: Tensor) -> Tensor:
+                lengths.append(scores.shape[-1])
+                return scores
+
+            with self.evaluating(), torch.no_grad(), SiteMode(fused=note, scores=note_scores):
+                self.forward(encoded.inputs)
+            if len(set(lengths)) != 1 or lengths[0] < len(encoded):
+                raise ModelError(f"{self.name} changes its number of positions between layers: its patches cannot be masked; use removal='zero'")
+            self._leading = lengths[0] - len(encoded)
+        return self._leading
+
+    def spread(self, keep: Tensor, whole: Tensor) -> Tensor:
+        """A patch's flag on each of its pixels: (B, patches) -> (B, 1, H, W)."""
+        grid = keep.reshape(len(keep), 1, *self.grid)
+        return grid.repeat_interleave(self.patch[0], 2).repeat_interleave(self.patch[1], 3)
 
     def token_scores(self, relevance: Tensor) -> Tensor:
         """Summed over each patch: (B, C, H, W) -> (B, patches)."""

@@ -1,0 +1,90 @@
+"""Attention sites without rules: bar keys, or supply other keys and values, while a model predicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from looprop.engine.operations import operation_name
+
+
+@dataclass(frozen=True)
+class FusedCall:
+    """The arguments of one scaled_dot_product_attention: query (B, H, R, d), key and value (B, H', T, d)."""
+
+    layer: int
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    causal: bool
+    scale: float | None
+    grouped: bool
+
+    def run(self) -> Tensor:
+        """What the site answers."""
+        return torch.nn.functional.scaled_dot_product_attention(
+            self.query, self.key, self.value, attn_mask=self.mask, is_causal=self.causal, scale=self.scale, enable_gqa=self.grouped
+        )
+
+
+class SiteMode(TorchFunctionMode):
+    """Runs a model with its attention sites altered. Patches nothing.
+
+    fused: answers a fused call in the model's place. scores: changes the scores (B, H, R, T) before a written-out softmax.
+    positions: an embedding table and the row numbers to look up in it, for models that take no position ids.
+    """
+
+    def __init__(
+        self, *, fused: Callable[[FusedCall], Tensor] | None = None, scores: Callable[[int, Tensor], Tensor] | None = None,
+        positions: tuple[Tensor, Tensor] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.fused, self.scores, self.positions = fused, scores, positions
+        self.met = 0
+
+    def __torch_function__(self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(function, "__name__", "")
+        if name == "scaled_dot_product_attention" and self.fused is not None:
+            self.met += 1
+            return self.fused(_fused_call(self.met, args, kwargs))
+        if self.scores is not None and operation_name(function)[0] == "softmax" and args[0].dim() >= 3:
+            self.met += 1
+            return function(self.scores(self.met, args[0]), *args[1:], **kwargs)
+        if name == "embedding" and self.positions is not None and len(args) > 1 and args[1] is self.positions[0]:
+            return function(self.positions[1], *args[1:], **kwargs)
+        return function(*args, **kwargs)
+
+
+def _fused_call(layer: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FusedCall:
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    return FusedCall(
+        layer, given["query"], given["key"], given["value"], given.get("attn_mask"), bool(given.get("is_causal", False)),
+        given.get("scale"), bool(given.get("enable_gqa", False)),
+    )  # fmt: skip
+
+
+def barring(barred: Tensor) -> SiteMode:
+    """A mode that bars keys at every attention site: barred (B, T) is True for keys that no row may read."""
+    block = torch.zeros(barred.shape, device=barred.device).masked_fill_(barred, -math.inf)[:, None, None]  # (B, 1, 1, T)
+
+    def fused(call: FusedCall) -> Tensor:
+        mask = call.mask
+        if mask is not None and mask.dtype == torch.bool:
+            mask = torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, -math.inf)
+        total = block.to(call.query.dtype) if mask is None else mask + block.to(call.query.dtype)
+        if call.causal:
+            rows, columns = call.query.shape[-2], call.key.shape[-2]
+            later = torch.ones(rows, columns, dtype=torch.bool, device=block.device).triu(1)
+            total = total.expand(-1, -1, rows, -1).masked_fill(later, -math.inf)
+        return FusedCall(call.layer, call.query, call.key, call.value, total, False, call.scale, call.grouped).run()
+
+    return SiteMode(fused=fused, scores=lambda layer, scores: scores + block.to(scores.dtype))

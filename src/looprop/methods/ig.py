@@ -1,0 +1,142 @@
+"""Integrated gradients (Sundararajan et al. 2017).
+
+IG_i = (x_i - x'_i) * integral over a in [0, 1] of df/dx_i at x' + a (x - x'), here by the midpoint rule.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from looprop.engine.lookup import LookUpMode
+from looprop.errors import InputError, UnknownNameError
+from looprop.methods.base import Attribution, Method
+from looprop.models.subject import Subject
+
+Baseline = Literal["zero", "pad", "mask"]
+
+# A residual above this share of the output change is worth a warning.
+RESIDUAL = 0.05
+
+
+class IntegratedGradientsWarning(UserWarning):
+    """The integral is not exact enough."""
+
+
+class IntegratedGradients(Method):
+    """A straight line from a baseline to the word embeddings; positions are kept. Cost: 3 per step, and 1 for the baseline.
+
+    baseline: zero embeddings, or those of the padding or mask token (texts); zero for tensors and images.
+    keep_special: special tokens are the same at both ends of the line, and get no score.
+    tokens: how many positions one internal batch may hold.
+    """
+
+    name = "ig"
+    summary = "integrated gradients from zero embeddings, midpoint rule"
+    complete = True
+
+    def __init__(self, *, steps: int = 50, baseline: Baseline = "zero", keep_special: bool = False, tokens: int = 2048) -> None:
+        if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+            raise InputError(f"steps must be an integer >= 1, got {steps!r}")
+        if baseline not in get_args(Baseline):
+            raise UnknownNameError("baseline", str(baseline), get_args(Baseline))
+        if not isinstance(tokens, int) or tokens < 1:
+            raise InputError(f"tokens must be an integer >= 1, got {tokens!r}")
+        self.steps, self.baseline, self.keep_special, self.tokens = steps, baseline, keep_special, tokens
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """One line per subject."""
+        return [self._attribute(subject) for subject in subjects]
+
+    def _attribute(self, subject: Subject) -> Attribution:
+        adapter = subject.adapter
+        line = _Line(subject, self.baseline, self.keep_special)
+        middles = (torch.arange(self.steps, dtype=torch.float64) + 0.5) / self.steps
+        size = max(1, self.tokens // len(subject.encoded))
+        with adapter.evaluating():
+            start = float(line.values(torch.zeros(1))[0])
+            total = sum(line.gradient(part) for part in middles.split(size)) / self.steps
+        scores = subject.group(_positions(subject, line.difference * total))
+        change = subject.output - start
+        residual = change - float(scores.sum())
+        if abs(residual) > RESIDUAL * abs(change):
+            warnings.warn(
+                f"integrated gradients leaves {abs(residual):.3g} of an output change of {change:.3g} unexplained: use more than {self.steps} steps",
+                IntegratedGradientsWarning,
+                stacklevel=4,
+            )
+        return Attribution(scores, cost=3.0 * self.steps + 1.0, residual=residual, details={"baseline_output": start})
+
+
+def _positions(subject: Subject, relevance: Tensor) -> NDArray[np.float64]:
+    scores: NDArray[np.float64] = subject.adapter.token_scores(relevance)[0].double().cpu().numpy()
+    return scores
+
+
+class _Line:
+    """The straight line from the baseline to the input, at the word embeddings or at the input tensor itself."""
+
+    def __init__(self, subject: Subject, baseline: str, keep_special: bool) -> None:
+        self.subject, self.weight = subject, subject.adapter.explained_weight
+        if self.weight is None:
+            if baseline != "zero":
+                raise InputError(f"baseline={baseline!r} is for texts; tensors and images start from zero")
+            (self.name,) = subject.encoded.inputs
+            self.end = subject.encoded.inputs[self.name]
+            self.start = torch.zeros_like(self.end)
+        else:
+            self.name = ""
+            self.end = self.weight.detach()[subject.encoded.inputs["input_ids"]]  # (1, T, D)
+            self.start = self._baseline(baseline).expand_as(self.end)
+            fixed = [i in subject.encoded.fixed or (keep_special and s) for i, s in enumerate(subject.encoded.special)]
+            kept = torch.tensor(fixed, device=self.end.device)[None, :, None]
+            self.start = torch.where(kept, self.end, self.start)
+            # A table may scale what it hands out (Gemma): the line runs between look-ups, and scaling is linear.
+        self.difference = self.end - self.start
+
+    def _baseline(self, baseline: str) -> Tensor:
+        assert self.weight is not None
+        if baseline == "zero":
+            return torch.zeros_like(self.weight[0])
+        tokenizer = getattr(self.subject.adapter, "tokenizer", None)
+        token = getattr(tokenizer, f"{baseline}_token_id", None)
+        if token is None:
+            raise InputError(f"the tokenizer has no {baseline} token: use baseline='zero'")
+        return self.weight.detach()[token]
+
+    def values(self, places: Tensor) -> Tensor:
+        """The target at some places of the line."""
+        with torch.no_grad():
+            return self._run(self._points(places))
+
+    def gradient(self, places: Tensor) -> Tensor:
+        """The gradient summed over some places of the line: (1, ...)."""
+        with torch.enable_grad():
+            points = self._points(places).requires_grad_()
+            (gradient,) = torch.autograd.grad(self._run(points).sum(), points)
+        return gradient.sum(0, keepdim=True)
+
+    def _points(self, places: Tensor) -> Tensor:
+        shaped = places.to(self.end).reshape(-1, *[1] * (self.end.dim() - 1))
+        return (self.start + shaped * self.difference).detach()
+
+    def _run(self, points: Tensor) -> Tensor:
+        subject, count = self.subject, len(points)
+        inputs = {key: value.expand(count, *value.shape[1:]) for key, value in subject.encoded.inputs.items()}
+        with self._at(points, inputs):
+            return subject.target.value(subject.adapter.forward(inputs, positions=subject.target.positions))
+
+    @contextmanager
+    def _at(self, points: Tensor, inputs: dict[str, Tensor]) -> Iterator[None]:
+        if self.weight is None:
+            inputs[self.name] = points
+            yield
+        else:
+            # A clone, since models may add to the look-up in place.
+            with LookUpMode(self.weight, lambda _: points.clone()):
+                yield

@@ -1,0 +1,83 @@
+"""Attention rollout (Abnar & Zuidema 2020): the product of head-averaged attention over layers.
+
+Printed form: A~(l) = A(l) A~(l-1), A~(0) = I. With the residual: A(l) is replaced by (A(l) + I) / 2.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from looprop.engine.attention import AttentionSite, additive_mask
+from looprop.engine.plan import GRADIENT
+from looprop.engine.tape import relevance
+from looprop.errors import InputError
+from looprop.methods.base import Attribution, Method
+from looprop.models.adapter import Adapter
+from looprop.models.encoded import Encoded
+from looprop.models.subject import Subject
+from looprop.removal.dropping import read_out_rows
+
+
+def attention_maps(adapter: Adapter, encoded: Encoded) -> list[Tensor]:
+    """The attention weights (H, T, T) of every layer on one input."""
+    with adapter.evaluating(), torch.enable_grad(), relevance(
+        adapter.model, GRADIENT, explained_weight=adapter.explained_weight, record=True
+    ) as tape:  # fmt: skip
+        adapter.forward(adapter.watch(tape, encoded.inputs))
+    maps = [site_weights(site)[0].detach() for site in tape.sites]
+    # Attention written without heads has one.
+    return [m if m.dim() == 3 else m[None] for m in maps]
+
+
+def site_weights(site: AttentionSite) -> Tensor:
+    """The weights (B, H, T, T) of a recorded site: as they were, or computed again from queries and keys."""
+    if site.weights is not None:
+        return site.weights
+    assert site.query is not None and site.key is not None
+    query, key = site.query.detach(), site.key.detach()
+    key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+    scale = site.scale if site.scale is not None else 1.0 / math.sqrt(query.shape[-1])
+    scores = query @ key.transpose(-2, -1) * scale
+    mask = additive_mask(site.mask, site.causal, query.shape[-2], key.shape[-2], scores)
+    return torch.softmax(scores if mask is None else scores + mask, dim=-1)
+
+
+class AttentionRollout(Method):
+    """How much of each position reaches the read-out if only attention moved information. Cost 1.
+
+    residual: count the residual connection as half of every layer (the default), or leave it out as printed.
+    """
+
+    name = "rollout"
+    summary = "product of head-averaged attention over the layers"
+
+    def __init__(self, *, residual: bool = True) -> None:
+        self.residual = residual
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """The read-out's row of the rolled-out attention (the class token's, or the last ones of a causal model)."""
+        return [self._attribute(subject) for subject in subjects]
+
+    def _attribute(self, subject: Subject) -> Attribution:
+        if "x" in subject.encoded.inputs:
+            raise InputError("rollout has no meaning for a plain tensor model: its inputs are no tokens that attend to each other")
+        maps = attention_maps(subject.adapter, subject.encoded)
+        if not maps:
+            raise InputError(f"rollout needs attention, and {subject.adapter.name} has none that the engine recognises")
+        if len({m.shape for m in maps}) != 1:
+            raise InputError(f"rollout needs one number of positions in all layers, got {sorted({m.shape[-1] for m in maps})}")
+        leading = subject.adapter.leading_positions(subject.encoded)
+        rows = [0] if leading else read_out_rows(subject)
+        flow = rollout([m.mean(0) for m in maps], residual=self.residual)[rows].mean(0)[leading:]
+        return Attribution(subject.group(flow.double().cpu().numpy()), cost=1.0)
+
+
+def rollout(maps: Sequence[Tensor], *, residual: bool) -> Tensor:
+    """The product of attention matrices (T, T), first layer first."""
+    identity = torch.eye(maps[0].shape[-1], dtype=maps[0].dtype, device=maps[0].device)
+    flow = identity
+    for weights in maps:
+        flow = ((weights + identity) / 2 if residual else weights) @ flow
+    return flow

@@ -1,0 +1,145 @@
+"""Removal by attention mask without computing what nobody reads.
+
+A token whose key is barred for every row influences nothing, so its row is dropped instead of masked; the read-out row stays.
+Causal models also share what stands before the first removed token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from looprop.engine.sites import SiteMode
+from looprop.models.adapter import Adapter
+from looprop.models.subject import Subject
+
+Dropper = Callable[[Tensor], Tensor]
+"""Kept positions (B, T) -> logits (B, K, C), for rows of the batch in one go."""
+
+
+def position_table(adapter: Adapter) -> nn.Embedding | None:
+    """The model's table of learned absolute positions, if it has one."""
+    for name, module in adapter.model.named_modules():
+        if name.rsplit(".", 1)[-1] in ("position_embeddings", "wpe", "embed_positions") and isinstance(module, nn.Embedding):
+            return module
+    return None
+
+
+def window(adapter: Adapter) -> int | None:
+    """The longest input on which local attention sees everything: dropped rows would shift its window."""
+    config = getattr(adapter.model, "config", None)
+    local = getattr(config, "local_attention", None)
+    sliding = getattr(config, "sliding_window", None)
+    limits = [int(local) // 2] if local else []
+    return min([*limits, *([int(sliding)] if sliding else [])], default=None)
+
+
+def can_drop(subject: Subject) -> bool:
+    """May rows be dropped at all? Positions must be given from outside, and every row must see every other."""
+    adapter = subject.adapter
+    if "input_ids" not in subject.encoded.inputs or "attention_mask" not in adapter.arguments:
+        return False
+    limit = window(adapter)
+    if limit is not None and len(subject.encoded) > limit:
+        return False
+    return "position_ids" in adapter.arguments or position_table(adapter) is not None
+
+
+def first_position(adapter: Adapter) -> int:
+    """The number of the first position: RoBERTa and its kin begin after their padding index."""
+    table = position_table(adapter)
+    return 0 if table is None or table.padding_idx is None else table.padding_idx + 1
+
+
+def read_out_rows(subject: Subject) -> list[int]:
+    """The rows that are read off at the end: the first (class token), or the last ones of a causal model."""
+    length = len(subject.encoded)
+    return list(range(length - subject.target.positions, length)) if subject.adapter.causal else [0]
+
+
+def rows_needed(subject: Subject, keep: Tensor) -> Tensor:
+    """Rows that must be computed for each variant: the kept ones and the read-out. (B, T)"""
+    needed = keep.clone()
+    needed[:, read_out_rows(subject)] = True
+    return needed
+
+
+def dropped_rows(subject: Subject) -> Dropper:
+    """Run each variant on its needed rows only, padded to the longest of the batch."""
+    adapter, inputs = subject.adapter, subject.encoded.inputs
+    offset, table = first_position(adapter), position_table(adapter)
+
+    def run(keep: Tensor) -> Tensor:
+        needed = rows_needed(subject, keep)
+        index, present = gathered(needed, left=adapter.causal)
+        batch = {key: value.expand(len(keep), -1).gather(1, index) for key, value in inputs.items() if key != "attention_mask"}
+        batch["attention_mask"] = (keep.gather(1, index) & present).to(batch["input_ids"])
+        positions = index + offset
+        mode: Any = nullcontext()
+        if "position_ids" in adapter.arguments:
+            batch["position_ids"] = positions
+        elif table is not None:
+            mode = SiteMode(positions=(table.weight, positions))
+        with mode:
+            return adapter.forward(batch, positions=subject.target.positions)
+
+    return run
+
+
+def gathered(needed: Tensor, *, left: bool) -> tuple[Tensor, Tensor]:
+    """Indices of the needed rows of each variant, padded to one length, and which of them are real: (B, R), (B, R)."""
+    counts = needed.sum(1)
+    longest = int(counts.max())
+    # A stable sort puts the needed rows first, in order of position.
+    order = torch.argsort((~needed).to(torch.uint8), dim=1, stable=True)[:, :longest]
+    present = torch.arange(longest, device=needed.device)[None] < counts[:, None]
+    if left:
+        shift = (torch.arange(longest, device=needed.device)[None] - (longest - counts)[:, None]) % longest
+        order, present = order.gather(1, shift), present.gather(1, shift)
+    return order.masked_fill(~present, 0), present
+
+
+class PrefixSharing:
+    """Causal models: everything before the first removed token is as in the intact input, and is computed once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self._cache: list[tuple[Tensor, Tensor]] | None = None
+
+    def shared(self, keep: Tensor) -> int:
+        """How many leading positions all variants of a batch leave untouched (at least one row is always computed)."""
+        last = len(self.subject.encoded) - self.subject.target.positions
+        return min(int(keep.to(torch.uint8).cumprod(1).sum(1).min()), last)
+
+    def __call__(self, keep: Tensor) -> Tensor:
+        subject, adapter = self.subject, self.subject.adapter
+        shared = self.shared(keep)
+        needed = rows_needed(subject, keep)
+        index, present = gathered(needed[:, shared:], left=True)
+        index = index + shared
+        ids = subject.encoded.inputs["input_ids"].expand(len(keep), -1).gather(1, index)
+        own = keep.gather(1, index) & present
+        mask = torch.cat([keep[:, :shared], own], 1).to(ids)
+        batch = {"input_ids": ids, "attention_mask": mask, "position_ids": index}
+        more = {"logits_to_keep": subject.target.positions} if "logits_to_keep" in adapter.arguments else {}
+        past = self._past(shared, len(keep))
+        logits: Tensor = adapter.model(**batch, **more, past_key_values=past, use_cache=past is not None).logits
+        return logits[:, -subject.target.positions :]
+
+    def _past(self, shared: int, rows: int) -> Any:
+        if shared == 0:
+            return None
+        from transformers import DynamicCache
+
+        if self._cache is None:
+            inputs = self.subject.encoded.inputs
+            cache = self.subject.adapter.model(input_ids=inputs["input_ids"], use_cache=True).past_key_values
+            self._cache = [(layer.keys, layer.values) for layer in cache.layers]
+        past = DynamicCache()
+        for layer, (keys, values) in enumerate(self._cache):
+            past.update(keys[:, :, :shared].expand(rows, -1, -1, -1), values[:, :, :shared].expand(rows, -1, -1, -1), layer)
+        return past

@@ -1,0 +1,46 @@
+"""Splitting work into batches that fit."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from looprop.errors import ModelError
+
+
+def pack(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Indices in batches of at most `budget` positions, padding included; longest first, so that neighbours are of like length.
+
+    >>> list(pack([3, 5, 1, 4], budget=8))
+    [[1], [3, 0], [2]]
+    """
+    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+    batch: list[int] = []
+    for i in order:
+        if batch and (len(batch) + 1) * lengths[batch[0]] > budget:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Does an error say that memory ran out, on whatever device?"""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "allocate memory" in text or "not enough memory" in text)
+
+
+def run_halving(batch: list[int], run: Callable[[list[int]], Tensor]) -> Tensor:
+    """Run a batch; when memory runs out, run its halves, down to single rows. Never a wrong or missing row."""
+    try:
+        return run(batch)
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        if len(batch) == 1:
+            raise ModelError("memory runs out on a single input: use a shorter one") from error
+    middle = len(batch) // 2
+    return torch.cat([run_halving(batch[:middle], run), run_halving(batch[middle:], run)])

@@ -1,0 +1,238 @@
+"""Explanations: words, correlation, files and back, clear errors, display."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr
+
+from looprop.errors import DataError, InputError
+from looprop.explanation import Explanation, Explanations
+
+SCHEMA = json.loads((Path(__file__).parents[1] / "docs/schema/explanation.schema.json").read_text(encoding="utf-8"))
+
+
+def make(**changes: Any) -> Explanation:
+    values: dict[str, Any] = {
+        "features": ["[CLS]", "un", "##real", "fun", "!", "[SEP]"],
+        "scores": np.array([0.25, 1.0, -0.5, 2.0, 0.125, -0.25]),
+        "method": "cp-lrp",
+        "output": 3.0,
+        "target": 1,
+        "label": "positive",
+        "text": "Unreal fun!",
+        "offsets": [None, (0, 2), (2, 6), (7, 10), (10, 11), None],
+        "special": [True, False, False, False, False, True],
+        "word_ids": [None, 0, 0, 1, 2, None],
+        "cost": 3.0,
+        "model": "tiny",
+        "options": {"epsilon": 0.0, "path": Path("x"), "array": np.arange(2)},
+    }
+    return Explanation(**(values | changes))
+
+
+def assert_same(a: Explanation, b: Explanation) -> None:
+    assert a.to_dict() == b.to_dict()
+
+
+def test_words_sum_their_pieces() -> None:
+    words = make().words()
+    assert words.features == ["[CLS]", "Unreal", "fun", "!", "[SEP]"]
+    assert words.scores.tolist() == [0.25, 0.5, 2.0, 0.125, -0.25]
+    assert words.offsets == [None, (0, 6), (7, 10), (10, 11), None]
+    assert words.special == [True, False, False, False, True]
+    assert words.scores.sum() == make().scores.sum()
+    assert_same(words.words(), words)
+
+
+def test_words_keep_what_is_outside_the_scale() -> None:
+    words = make(outside_scale=[False, False, True, False, False, False]).words()
+    assert words.outside_scale == [False, True, False, False, False]
+
+
+def test_lengths_are_checked() -> None:
+    with pytest.raises(InputError, match=r"one number per feature: 6 features, scores of shape \(5,\)"):
+        make(scores=np.zeros(5))
+    with pytest.raises(InputError, match="special must have one entry per feature: 6 features, got 1"):
+        make(special=[True])
+
+
+def test_correlation_is_pearson() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(5):
+        a, b = generator.normal(size=(2, 6))
+        assert make(scores=a).correlation(make(scores=b)) == pytest.approx(pearsonr(a, b).statistic, abs=1e-12)
+
+
+def test_undefined_correlation_is_nan() -> None:
+    assert math.isnan(make(scores=np.ones(6)).correlation(make()))
+    two = Explanation(features=["a", "b"], scores=np.array([1.0, 2.0]), method="x", output=0.0, target=0, label="")
+    assert math.isnan(two.correlation(two))
+    with pytest.raises(InputError, match="got 6 and 2 features"):
+        make().correlation(two)
+
+
+@pytest.mark.parametrize("target", [1, (0, 1), "a continuation"])
+def test_json_there_and_back(tmp_path: Path, target: Any) -> None:
+    e = make(target=target, scores=np.array([math.nan, 1 / 3, -1e-300, 2.0, 0.0, 1e300]), text="Unreal \ud800 fun!")
+    back = Explanation.load(e.save(tmp_path / "e.json"))
+    np.testing.assert_array_equal(back.scores, e.scores)
+    assert back.target == e.target
+    assert (back.features, back.offsets, back.text) == (e.features, e.offsets, e.text)
+    assert_same(back, e)
+
+
+def test_data_follow_the_published_schema() -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    validator.check_schema(SCHEMA)
+    for e in (make(), make(target=(0, 1)), make(target="x", residual=0.5), make(scores=np.full(6, math.nan))):
+        validator.validate(json.loads(json.dumps(e.to_dict())))
+    for wrong in ({"version": 2}, {"scores": ["1"]}, {"target": [1]}, {"extra": 1}, {"schema": "x"}):
+        assert not validator.is_valid(make().to_dict() | wrong)
+
+
+def test_schema_names_every_field_and_no_other() -> None:
+    assert set(SCHEMA["properties"]) == set(make().to_dict())
+    assert SCHEMA["properties"]["version"]["const"] == make().to_dict()["version"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": "other"}, "expected data of schema 'looprop.explanation', got 'other'"),
+        ({"version": 99}, "reads looprop.explanation version 1, got version 99"),
+        ({"surprise": 1}, "an explanation has no 'surprise'"),
+        ({"scores": ["x"] * 6}, "not in the form"),
+        ({"scores": 5}, "not in the form"),
+        ({"scores": [1.0]}, "one number per feature"),
+        ({"offsets": [1, 2, 3, 4, 5, 6]}, "not in the form"),
+        ({"target": []}, "not in the form"),
+    ],
+)
+def test_wrong_data_say_what_is_wrong(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Explanation.from_dict(make().to_dict() | change)
+
+
+def test_missing_fields_are_named() -> None:
+    data = make().to_dict()
+    del data["scores"], data["label"]
+    with pytest.raises(DataError, match="lacks 'scores', 'label'"):
+        Explanation.from_dict(data)
+
+
+def test_broken_files(tmp_path: Path) -> None:
+    whole = make().save(tmp_path / "e.json").read_bytes()
+    for name, content in {"half": whole[: len(whole) // 2], "empty": b"", "binary": b"\xff\xfe\x00", "list": b"[]"}.items():
+        path = tmp_path / f"{name}.json"
+        path.write_bytes(content)
+        with pytest.raises(DataError):
+            Explanation.load(path)
+    with pytest.raises(DataError, match="there is no file"):
+        Explanation.load(tmp_path / "none.json")
+    with pytest.raises(InputError, match=r"must end in \.json"):
+        Explanation.load(tmp_path / "e.html")
+
+
+def test_infinite_scores_cannot_be_json() -> None:
+    with pytest.raises(InputError, match="scores holds inf"):
+        make(scores=np.array([math.inf, 0, 0, 0, 0, 0])).to_dict()
+
+
+@pytest.mark.parametrize("name", ["e.json", "e.html", "e.png", "e.svg", "E.HTML"])
+def test_save_writes_one_whole_file(tmp_path: Path, name: str) -> None:
+    path = make().save(str(tmp_path / name))
+    assert path == tmp_path / name
+    assert os.listdir(tmp_path) == [name]
+    starts = {".json": b"{", ".html": b"<!DOCTYPE html>", ".png": b"\x89PNG", ".svg": b"<?xml"}
+    assert path.read_bytes().startswith(starts[path.suffix.lower()])
+
+
+def test_saved_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    (tmp_path / "usual").write_bytes(b"")
+    assert make().save(tmp_path / "e.json").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make().save(tmp_path / "e.json")
+    before = path.read_bytes()
+
+    def interrupted(self: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(label="other").save(path)
+    assert os.listdir(tmp_path) == ["e.json"]
+    assert path.read_bytes() == before
+
+
+def test_bad_places(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"must end in \.json, \.html, \.png, \.svg, got 'e\.pdf'"):
+        make().save("e.pdf")
+    with pytest.raises(DataError, match="there is no folder"):
+        make().save(tmp_path / "none" / "e.json")
+
+
+def test_to_pandas() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = make().to_pandas()
+    assert list(table.columns) == ["position", "feature", "score", "start", "end", "special", "word"]
+    assert table["score"].tolist() == make().scores.tolist()
+    assert pandas.isna(table["start"][0])
+    assert table["end"][1] == 2
+
+
+def test_strip_knows_where_spaces_are() -> None:
+    assert make().strip().joined == [False, False, True, False, True, False]
+    without_offsets = make(offsets=[])
+    assert without_offsets.strip().joined == [False, False, True, False, False, False]
+
+
+def test_plot_returns_an_axis() -> None:
+    axes = make().plot()
+    assert [patch.get_width() for patch in axes.patches] == make().scores.tolist()
+    assert make().plot(axes) is axes
+
+
+def test_html_holds_the_facts() -> None:
+    html = make()._repr_html_()
+    for fact in ("positive, by cp-lrp", "tiny", "+3.00", "Whole words", "Unreal"):
+        assert fact in html
+    assert "Whole words" not in make(word_ids=[])._repr_html_()
+
+
+def test_a_list_compares_methods_on_one_text(tmp_path: Path) -> None:
+    loo = make(method="loo", scores=np.array([0.0, 1.0, 0.0, 2.0, 0.0, 0.0]))
+    several = Explanations([loo, make(), make(text="other", method="x")])
+    html = several._repr_html_()
+    assert html.count('class="who"') == 3
+    assert html.count("r to LOO") == 2, "the third text has no leave-one-out"
+    expected = pearsonr(loo.scores, make().scores).statistic
+    assert f"{expected:+.2f}" in html
+    back = Explanations.load(several.save(tmp_path / "l.json"))
+    assert isinstance(back, Explanations)
+    assert back.to_dict() == several.to_dict()
+    assert several.save(tmp_path / "l.html").read_text(encoding="utf-8").count('class="who"') == 3
+    with pytest.raises(DataError, match=r"expected data of schema 'looprop\.explanations'"):
+        Explanations.load(make().save(tmp_path / "e.json"))
+    with pytest.raises(InputError, match="must end in"):
+        several.save(tmp_path / "l.png")
+
+
+def test_a_list_as_a_table() -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    table = Explanations([make(), make(method="loo")]).to_pandas()
+    assert table["explanation"].tolist() == [0] * 6 + [1] * 6
+    assert table["method"].tolist() == ["cp-lrp"] * 6 + ["loo"] * 6
+    assert Explanations().to_pandas().empty
+
+
+def test_an_empty_list_shows_and_saves(tmp_path: Path) -> None:
+    assert "looprop" in Explanations()._repr_html_()
+    assert Explanations().save(tmp_path / "l.html").stat().st_size > 0
