@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from looprop.errors import DataError, InputError, UnknownNameError
+from looprop.inputs.cache import cache_folder, model_folder
 from looprop.inputs.datasets import load_dataset, load_mnist
 from looprop.inputs.examples import draw
 
@@ -212,6 +213,14 @@ def test_without_folder_and_hub_both_ways_are_named(monkeypatch: pytest.MonkeyPa
         load_mnist()
     with pytest.raises(DataError, match=r"not on the hub; .*LOOPROP_DATA"):
         load_dataset("sst2", form="sentences")
+
+
+def test_cache_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPROP_CACHE", str(tmp_path / "here"))
+    assert model_folder("mpnet-sst2") == tmp_path / "here" / "models" / "mpnet-sst2"
+    monkeypatch.delenv("LOOPROP_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "looprop"
 
 
 @pytest.mark.data

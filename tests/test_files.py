@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from looprop.errors import DataError
@@ -151,6 +151,7 @@ def test_truncated_gzip_names_the_last_whole_row(tmp_path: Path, share: float) -
     assert 0 < last < len(lines)
 
 
+@settings(deadline=None)  # writes files
 @given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip), min_size=1, max_size=5))
 def test_any_text_survives_json_lines(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     path = tmp_path_factory.mktemp("json") / "a.jsonl"

@@ -8,7 +8,14 @@ import transformers as hf
 from torch import Tensor, nn
 
 SMALL: dict[str, Any] = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-DECODER: dict[str, Any] = {**SMALL, "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+DECODER: dict[str, Any] = {
+    **SMALL,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 LABELS: dict[str, Any] = {"num_labels": 3}
 
 
@@ -29,17 +36,29 @@ ENCODERS: dict[str, Callable[[], nn.Module]] = {
     "electra": _bert_like(hf.ElectraConfig, hf.ElectraForSequenceClassification, embedding_size=16),
     "albert": _bert_like(hf.AlbertConfig, hf.AlbertForSequenceClassification, embedding_size=16),
     "modernbert": _bert_like(
-        hf.ModernBertConfig, hf.ModernBertForSequenceClassification, num_hidden_layers=3, global_attn_every_n_layers=2, local_attention=8,
-        bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2,
+        hf.ModernBertConfig,
+        hf.ModernBertForSequenceClassification,
+        num_hidden_layers=3,
+        global_attn_every_n_layers=2,
+        local_attention=8,
+        bos_token_id=1,
+        eos_token_id=2,
+        cls_token_id=1,
+        sep_token_id=2,
     ),
     "deberta-v2": _bert_like(
-        hf.DebertaV2Config, hf.DebertaV2ForSequenceClassification, relative_attention=True, pos_att_type=["c2p", "p2c"],
+        hf.DebertaV2Config,
+        hf.DebertaV2ForSequenceClassification,
+        relative_attention=True,
+        pos_att_type=["c2p", "p2c"],
         position_biased_input=False,
     ),
     "mpnet": _bert_like(hf.MPNetConfig, hf.MPNetForSequenceClassification),
 }
 DECODERS: dict[str, Callable[[], nn.Module]] = {
-    "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=2)),
+    "gpt2": lambda: hf.GPT2LMHeadModel(
+        hf.GPT2Config(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=2)
+    ),
     "llama": _decoder(hf.LlamaConfig, hf.LlamaForCausalLM),
     "qwen2": _decoder(hf.Qwen2Config, hf.Qwen2ForCausalLM),
     "qwen3": _decoder(hf.Qwen3Config, hf.Qwen3ForCausalLM, head_dim=8),
@@ -55,7 +74,9 @@ class T5Classifier(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.encoder = hf.T5EncoderModel(hf.T5Config(vocab_size=99, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, feed_forward_proj="relu"))
+        self.encoder = hf.T5EncoderModel(
+            hf.T5Config(vocab_size=99, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, feed_forward_proj="relu")
+        )
         self.head = nn.Linear(32, 3)
 
     def get_input_embeddings(self) -> nn.Module:
@@ -120,7 +141,14 @@ def vit() -> nn.Module:
     """A tiny ViT classifier on 16 x 16 images."""
     return hf.ViTForImageClassification(
         hf.ViTConfig(
-            hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, image_size=16, patch_size=4, num_channels=1, num_labels=3
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            intermediate_size=48,
+            image_size=16,
+            patch_size=4,
+            num_channels=1,
+            num_labels=3,
         )
     )
 

@@ -263,8 +263,9 @@ class Explanations(list[Explanation]):
         """Writes .json or .html, all of it or nothing; returns the path."""
         if file_kind(path, (".json", ".html")) == ".json":
             return write_whole(path, to_json(self.to_dict()))
-        methods, texts = list(dict.fromkeys(e.method for e in self)), {e.text for e in self}
-        title = f"{' · '.join(methods)}" if len(methods) <= 5 else f"{len(methods)} methods side by side"
+        methods, texts, labels = ({getattr(e, name): None for e in self} for name in ("method", "text", "label"))
+        title = ", ".join(labels) if len(labels) <= 3 else f"{len(labels)} targets"
+        title += ", by " + (", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods")
         subtitle = self[0]._subtitle() if len(texts) == 1 else f"{len(texts)} texts"
         return write_whole(path, comparison_page(title, self._groups(), subtitle=subtitle).encode())
 
@@ -281,6 +282,7 @@ def _compared(group: Sequence[Explanation]) -> list[View]:
     for explanation in group:
         r = explanation.correlation(reference) if reference is not None and len(group) > 1 else None
         view = explanation._view(r=r)
-        facts = [("target", explanation.label), ("cost", f"{explanation.cost:g}")]
+        facts = [("cost", f"{explanation.cost:g}")] if explanation.cost else []
+        facts += [("target", explanation.label)] if len({e.label for e in group}) > 1 else []
         views.append(View(replace(view.tokens, facts=facts), view.words and replace(view.words, facts=facts)))
     return views

@@ -16,7 +16,12 @@ from looprop.models.tensor_module import TensorModule
 
 
 def attribute(
-    module: nn.Module | Callable[[Tensor], Tensor], x: Tensor, method: str | Method = "attnlrp", *, target: TargetLike | Tensor = None, **options: Any
+    module: nn.Module | Callable[[Tensor], Tensor],
+    x: Tensor,
+    method: str | Method = "attnlrp",
+    *,
+    target: TargetLike | Tensor = None,
+    **options: Any,
 ) -> Tensor:
     """Scores of every element of x, in x's shape.
 
@@ -30,7 +35,9 @@ def attribute(
     """
     chosen = make_method(method, **options)
     if not isinstance(x, Tensor) or x.dim() < 2:
-        raise InputError(f"x must be a tensor (B, ...) with a batch dimension, got {tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__}")
+        raise InputError(
+            f"x must be a tensor (B, ...) with a batch dimension, got {tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__}"
+        )
     if isinstance(target, Tensor):
         if target.shape != (len(x),):
             raise InputError(f"a target tensor must have one class per row: {len(x)} rows, target of shape {tuple(target.shape)}")

@@ -48,26 +48,52 @@ class Workbench:
         return bind(self.adapter, item, target=target, features=features, truncation=truncation)
 
     def set_function(
-        self, item: Any, *, target: TargetLike = None, features: Features = "token", removal: Removal | None = None, truncation: bool = False,
+        self,
+        item: Any,
+        *,
+        target: TargetLike = None,
+        features: Features = "token",
+        removal: Removal | None = None,
+        truncation: bool = False,
         precision: Precision = "float32",
     ) -> SetFunction:
         """f(kept features) -> the target's value: called with a boolean matrix (N, F), answers with N numbers."""
-        return SetFunction(self.subject(item, target=target, features=features, truncation=truncation), removal=removal, precision=precision)
+        return SetFunction(
+            self.subject(item, target=target, features=features, truncation=truncation), removal=removal, precision=precision
+        )
 
     @overload
     def explain(
-        self, item: list[Any], method: str | Method = ..., *, target: TargetLike = ..., features: Features = ..., truncation: bool = ...,
+        self,
+        item: list[Any],
+        method: str | Method = ...,
+        *,
+        target: TargetLike = ...,
+        features: Features = ...,
+        truncation: bool = ...,
         **options: Any,
     ) -> Explanations: ...
 
     @overload
     def explain(
-        self, item: Any, method: str | Method = ..., *, target: TargetLike = ..., features: Features = ..., truncation: bool = ...,
+        self,
+        item: Any,
+        method: str | Method = ...,
+        *,
+        target: TargetLike = ...,
+        features: Features = ...,
+        truncation: bool = ...,
         **options: Any,
     ) -> Explanation: ...
 
     def explain(
-        self, item: Any, method: str | Method = "cp-lrp", *, target: TargetLike = None, features: Features = "token", truncation: bool = False,
+        self,
+        item: Any,
+        method: str | Method = "cp-lrp",
+        *,
+        target: TargetLike = None,
+        features: Features = "token",
+        truncation: bool = False,
         **options: Any,
     ) -> Explanation | Explanations:
         """Explain one input, or a list of inputs in batches.

@@ -31,7 +31,7 @@ def printed(what: RenderableType, *, colour: bool) -> str:
 def test_without_colour_there_are_numbers_and_no_escapes() -> None:
     text = printed(terminal.explanation(SHOWN, colour=False), colour=False)
     assert "\x1b" not in text
-    assert "[CLS][+0.00] not[+1.00] bad[−2.00] ##ly[+0.50] x[+99.00]" in text
+    assert "[CLS][0.00] not[+1.00] bad[−2.00] ##ly[+0.50] x[+99.00]" in text
 
 
 def test_colours_come_with_their_text_colour() -> None:

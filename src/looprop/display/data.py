@@ -73,7 +73,9 @@ def aligned(value: float | None, scale: float, *, signed: bool = True) -> str:
     if value is None or not math.isfinite(value) or not 1e-5 <= scale < 1e6:
         return number(value, signed=signed)
     decimals = max(0, 2 - math.floor(math.log10(scale)))
-    return f"{value:{'+' if signed else ''}.{decimals}f}".replace("-", "−")
+    shown = f"{value:{'+' if signed else ''}.{decimals}f}"
+    # What rounds to zero has no sign.
+    return shown.replace("-", "−") if float(shown) else shown.lstrip("+-")
 
 
 def correlation(r: float | None) -> str:

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from looprop.display.data import aligned, number
+from looprop.display.data import aligned
 from looprop.display.html import escape
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A number, with an interval where there is one; `text` is shown in its stead if given, and `tip` on hover."""
+    """A number, with an interval where there is one; `text` is shown in its stead if given, `tip` on hover; `best` is set in bold."""
 
     value: float
     low: float | None = None
@@ -18,9 +18,6 @@ class Cell:
     text: str | None = None
     tip: str = ""
     best: bool = False
-
-    def shown(self) -> str:
-        return number(self.value, signed=False) if self.text is None else self.text
 
 
 @dataclass(frozen=True)
@@ -48,20 +45,21 @@ def table(
         # Names are first sorted from a to z, numbers from the largest down.
         attributes += (f' aria-sort="{column.order}"' + ("" if is_number else " data-first")) if sortable else ""
         head += f"<th{attributes}>{escape(column.name)}</th>" + ('<th class="wide"></th>' if column.bars else "")
-    spans = [_span([row[j] for row in rows]) if column.bars else None for j, column in enumerate(columns)]
+    spans = [_span([row[j] for row in rows]) for j in range(len(columns))]
     body = ""
     for i, row in enumerate(rows):
-        cells = "".join(_cell(cell, span) for cell, span in zip(row, spans, strict=True))
+        cells = "".join(_cell(cell, span, bars=column.bars) for cell, span, column in zip(row, spans, columns, strict=True))
         body += ('<tr class="strong">' if i in strong else "<tr>") + cells + "</tr>"
     return f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _cell(cell: str | Cell, span: tuple[float, float] | None) -> str:
+def _cell(cell: str | Cell, span: tuple[float, float], *, bars: bool) -> str:
     if isinstance(cell, str):
-        return f"<td>{escape(cell)}</td>" + ("<td></td>" if span else "")
+        return f"<td>{escape(cell)}</td>" + ("<td></td>" if bars else "")
+    text = aligned(cell.value, max(map(abs, span)), signed=False) if cell.text is None else cell.text
     tip = f' title="{escape(cell.tip)}"' if cell.tip else ""
-    shown = f'<td class="num{" best" if cell.best else ""}" data-sort="{cell.value}"{tip}>{escape(cell.shown())}</td>'
-    return shown + (f"<td>{bar(cell, span)}</td>" if span else "")
+    shown = f'<td class="num{" best" if cell.best else ""}" data-sort="{cell.value}"{tip}>{escape(text)}</td>'
+    return shown + (f"<td>{bar(cell, span)}</td>" if bars else "")
 
 
 def _span(cells: Sequence[str | Cell]) -> tuple[float, float]:

@@ -36,6 +36,16 @@ class AttentionSite:
     output: Tensor | None = None
 
 
+def with_heads(tensor: Tensor, weights: Tensor) -> Tensor:
+    """A site's values, output or gradient as (B, H, T, d): models also fold heads into the batch, or have none.
+
+    weights: (B, H, T, T), (B H, T, T) or (B, T, T) as the softmax gave them.
+    """
+    if weights.dim() == 4 and tensor.dim() == 3:
+        return tensor.reshape(*weights.shape[:2], *tensor.shape[1:])
+    return tensor if tensor.dim() == 4 else tensor[:, None]
+
+
 def fused(call: Call) -> Any:
     """scaled_dot_product_attention.  AttnLRP: V gets 1/2 of the gradient, Q and K 1/4; CP-LRP: all of it to V."""
     mode = call.mode

@@ -67,9 +67,7 @@ class _ConstantStdNorm(torch.autograd.Function):
     """Layer norm whose backward holds the standard deviation constant: g_x = (w g - mean(w g)) / std."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float, centered: bool
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float, centered: bool) -> Tensor:
         if centered:
             out, _, inverse_std = torch.native_layer_norm(x, shape, weight, bias, eps)
         else:
@@ -106,8 +104,6 @@ def identity_rule(x: Tensor, value: Tensor) -> Tensor:
     return _IdentityRule.apply(x, value)  # type: ignore[no-any-return,no-untyped-call]
 
 
-def constant_std_norm(
-    x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float, *, centered: bool
-) -> Tensor:
+def constant_std_norm(x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float, *, centered: bool) -> Tensor:
     """Layer norm (centered) or RMS norm with the standard deviation as a constant in the backward pass."""
     return _ConstantStdNorm.apply(x, shape, weight, bias, eps, centered)  # type: ignore[no-any-return,no-untyped-call]

@@ -56,9 +56,7 @@ class RelevanceMode(TorchFunctionMode):
     record: keep queries, keys, values and outputs of every attention site.
     """
 
-    def __init__(
-        self, plan: Plan, *, root: nn.Module | None = None, explained_weight: Tensor | None = None, record: bool = False
-    ) -> None:
+    def __init__(self, plan: Plan, *, root: nn.Module | None = None, explained_weight: Tensor | None = None, record: bool = False) -> None:
         super().__init__()
         from looprop.engine.attention import AttentionSite
 
@@ -159,19 +157,19 @@ class RelevanceMode(TorchFunctionMode):
 
     def _not_zero(self, call: Call, trace: Trace) -> RuleError:
         return Call(self, trace.culprit, None, (), {}).refuse(
-            f"the identity rule needs a function with f(0) = 0, and the pointwise function that reaches {call.name!r} has f(0) = {trace.at_zero:g}"
+            f"the identity rule needs a function with f(0) = 0, and the pointwise one that reaches {call.name!r} has f(0) = {trace.at_zero:g}"
         )
 
     def _constant(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call without activations: nothing to propagate, except where the explained look-up happens."""
-        if call.name in operations.EMBEDDING and self.explained_weight is not None:
-            if any(t is self.explained_weight for t in tensors_in((*args, *kwargs.values()))):
-                if self.explained is not None:
-                    raise RuleError(f"the explained embedding table is looked up more than once, in {module_path(self.root)}")
-                self.explained = self.explain(call.run())
-                # A clone, since models may add to it in place and a leaf forbids that.
-                self.embedding_sum = mark(self.explained.clone(), self.fresh)
-                return self.embedding_sum
+        given = list(tensors_in((*args, *kwargs.values())))
+        if call.name in operations.EMBEDDING and any(t is self.explained_weight for t in given):
+            if self.explained is not None:
+                raise RuleError(f"the explained embedding table is looked up more than once, in {module_path(self.root)}")
+            self.explained = self.explain(call.run())
+            # A clone, since models may add to it in place and a leaf forbids that.
+            self.embedding_sum = mark(self.explained.clone(), self.fresh)
+            return self.embedding_sum
         out = call.run()
         held = [trace for t in tensors_in((*call.args, *call.kwargs.values())) if (trace := trace_of(t)) is not None and trace.normaliser]
         if held and isinstance(out, Tensor):

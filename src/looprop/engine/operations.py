@@ -36,7 +36,9 @@ ACTIVATION = frozenset(
     "prelu logsigmoid erf square abs sin".split()
 ) - {"logsigmoid"}
 # Pointwise, but with f(0) != 0 or undefined: only as part of a longer pointwise expression.
-POINTWISE = frozenset("pow rpow sigmoid hardsigmoid exp exp2 expm1 log log1p softplus reciprocal sqrt rsqrt clamp clamp_min clamp_max cos".split())
+POINTWISE = frozenset(
+    "pow rpow sigmoid hardsigmoid exp exp2 expm1 log log1p softplus reciprocal sqrt rsqrt clamp clamp_min clamp_max cos".split()
+)
 NORM = frozenset("layer_norm native_layer_norm rms_norm group_norm instance_norm".split())
 DEVIATION = frozenset("std norm vector_norm var".split())
 SOFTMAX = frozenset({"softmax"})
@@ -61,7 +63,8 @@ CUT = frozenset("detach get:data set:data item tolist numpy __array__ array".spl
 PLAIN = frozenset(
     "size dim numel stride storage_offset is_contiguous is_floating_point is_complex element_size get_device nelement len type_as "
     "eq ne lt le gt ge isnan isinf isfinite all any argmax argmin argsort nonzero equal allclose bool hash repr str format "
-    "is_same_size requires_grad_ retain_grad register_hook zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones "
+    "is_same_size requires_grad_ retain_grad register_hook "
+    "zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones "
     "new_empty new_full iter contains reversed ndimension data_ptr is_signed logical_not logical_and logical_or backward is_inference "
     "untyped_storage storage deepcopy isclose bucketize searchsorted sign count_nonzero is_nonzero int long index complex "
     "result_type can_cast promote_types broadcast_shapes is_tensor numel is_pinned has_names is_neg is_conj is_grad_enabled".split()

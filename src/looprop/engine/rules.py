@@ -36,7 +36,12 @@ def cast(call: Call) -> Any:
     (source, *_) = call.activations
     if isinstance(out, Tensor) and out.requires_grad and out is not source:
         trace = _trace(source)
-        mark(out, trace.but(origin=trace.origin if out.dtype == source.dtype else None, unweighted=None) if trace.linear else trace.but(origin=None))
+        mark(
+            out,
+            trace.but(origin=trace.origin if out.dtype == source.dtype else None, unweighted=None)
+            if trace.linear
+            else trace.but(origin=None),
+        )
     return out
 
 
@@ -108,7 +113,7 @@ def add(call: Call) -> Any:
         out = _weighed(call, out)
     first = next((t for t in call.activations if _trace(t).product is not None), call.activations[0])
     trace = _trace(first)
-    mean_square = trace.mean_square and len(call.activations) == 1 or (call.name in REDUCTION and trace.square)
+    mean_square = (trace.mean_square and len(call.activations) == 1) or (call.name in REDUCTION and trace.square)
     mark(out, call.mode.fresh.but(product=trace.product, mean_square=mean_square))
     if call.mode.embedding_sum is not None and len(call.activations) == 1 and call.activations[0] is call.mode.embedding_sum:
         call.mode.embedding_sum = out
@@ -174,10 +179,12 @@ def _divides_by_constant(call: Call) -> bool:
 
 def pointwise(call: Call) -> Any:
     """A pointwise expression of one tensor is one activation: identity rule between the tensor and the whole of it."""
-    if call.plan.activation == "gradient":
-        return call.run()
-    if call.name in ("sqrt", "rsqrt", "pow") and _trace(call.activations[0]).mean_square:
+    first = _trace(call.activations[0])
+    if call.name in ("sqrt", "rsqrt", "pow") and first.mean_square:
         return _normaliser(call)
+    if call.plan.activation == "gradient":
+        square = _is_chain(call) and _is_square(call, [_trace(t) for t in call.activations])
+        return mark(call.run(), call.mode.fresh.but(square=square, product=first.product))
     if not _is_chain(call):
         _settle(call)
         raise call.refuse("its arguments are not pointwise functions of one activation")
@@ -236,7 +243,7 @@ def norm(call: Call) -> Any:
     """Layer norm and RMS norm with the standard deviation as a constant, then as a linear layer."""
     if call.plan.norm == "gradient":
         return call.run()
-    names = ("input", "normalized_shape", "weight", "bias", "eps")
+    names: tuple[str, ...] = ("input", "normalized_shape", "weight", "bias", "eps")
     if call.name not in ("layer_norm", "rms_norm"):
         raise call.refuse("only layer norm and RMS norm have a rule")
     if call.name == "rms_norm":

@@ -39,14 +39,19 @@ class SiteMode(TorchFunctionMode):
 
     fused: answers a fused call in the model's place. scores: changes the scores (B, H, R, T) before a written-out softmax.
     positions: an embedding table and the row numbers to look up in it, for models that take no position ids.
+    embedded: changes the embedded sequence (B, T, D) where it goes through the dropout that ends the embedding.
     """
 
     def __init__(
-        self, *, fused: Callable[[FusedCall], Tensor] | None = None, scores: Callable[[int, Tensor], Tensor] | None = None,
+        self,
+        *,
+        fused: Callable[[FusedCall], Tensor] | None = None,
+        scores: Callable[[int, Tensor], Tensor] | None = None,
         positions: tuple[Tensor, Tensor] | None = None,
-    ) -> None:  # fmt: skip
+        embedded: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         super().__init__()
-        self.fused, self.scores, self.positions = fused, scores, positions
+        self.fused, self.scores, self.positions, self.embedded = fused, scores, positions, embedded
         self.met = 0
 
     def __torch_function__(self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
@@ -60,6 +65,9 @@ class SiteMode(TorchFunctionMode):
             return function(self.scores(self.met, args[0]), *args[1:], **kwargs)
         if name == "embedding" and self.positions is not None and len(args) > 1 and args[1] is self.positions[0]:
             return function(self.positions[1], *args[1:], **kwargs)
+        if name == "dropout" and self.embedded is not None and args[0].dim() == 3:
+            change, self.embedded = self.embedded, None
+            return change(args[0])
         return function(*args, **kwargs)
 
 
@@ -67,9 +75,15 @@ def _fused_call(layer: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Fu
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     return FusedCall(
-        layer, given["query"], given["key"], given["value"], given.get("attn_mask"), bool(given.get("is_causal", False)),
-        given.get("scale"), bool(given.get("enable_gqa", False)),
-    )  # fmt: skip
+        layer,
+        given["query"],
+        given["key"],
+        given["value"],
+        given.get("attn_mask"),
+        bool(given.get("is_causal", False)),
+        given.get("scale"),
+        bool(given.get("enable_gqa", False)),
+    )
 
 
 def barring(barred: Tensor) -> SiteMode:

@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-from looprop.errors import InputError
-
 
 def cache_folder() -> Path:
     """The folder of LOOPROP_CACHE, else ~/.cache/looprop. It need not exist."""
@@ -14,6 +12,4 @@ def cache_folder() -> Path:
 
 def model_folder(name: str) -> Path:
     """The folder of the model `name` in the cache. It need not exist."""
-    if not name or name != Path(name).name or name in (".", ".."):
-        raise InputError(f"the name of a model in the cache must be one plain word such as 'mpnet-sst2', got {name!r}")
     return cache_folder() / "models" / name

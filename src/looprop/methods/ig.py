@@ -60,13 +60,16 @@ class IntegratedGradients(Method):
         size = max(1, self.tokens // len(subject.encoded))
         with adapter.evaluating():
             start = float(line.values(torch.zeros(1))[0])
-            total = sum(line.gradient(part) for part in middles.split(size)) / self.steps
+            total = torch.zeros_like(line.end)
+            for first in range(0, self.steps, size):
+                total += line.gradient(middles[first : first + size]) / self.steps
         scores = subject.group(_positions(subject, line.difference * total))
         change = subject.output - start
         residual = change - float(scores.sum())
         if abs(residual) > RESIDUAL * abs(change):
             warnings.warn(
-                f"integrated gradients leaves {abs(residual):.3g} of an output change of {change:.3g} unexplained: use more than {self.steps} steps",
+                f"integrated gradients leaves {abs(residual):.3g} of an output change of {change:.3g} unexplained: "
+                f"use more than {self.steps} steps",
                 IntegratedGradientsWarning,
                 stacklevel=4,
             )

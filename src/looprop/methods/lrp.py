@@ -20,9 +20,14 @@ class LRP(Method):
     summary = "relevance propagation with CP-LRP in chosen layers, AttnLRP in the others: lrp[cp=4-6]"
 
     def __init__(
-        self, *, cp: str | None = None, epsilon: float = 0.0, bias: BiasShare = "keep", readout: Literal["word", "sum"] = "word",
+        self,
+        *,
+        cp: str | None = None,
+        epsilon: float = 0.0,
+        bias: BiasShare = "keep",
+        readout: Literal["word", "sum"] = "word",
         plan: Plan | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if plan is None:
             attention: Any = "attnlrp"
             if cp == "all":

@@ -57,5 +57,7 @@ def _propagate(subjects: Sequence[Subject], plan: Plan, readout: str) -> list[ND
         relevances = tape.relevance(values, tensor)
     scores = adapter.token_scores(relevances).double().cpu()
     if not torch.isfinite(scores).all():
-        raise ModelError(f"{adapter.name} gives relevances that are NaN or infinite under this plan; a larger epsilon or bias='keep' may help")
+        raise ModelError(
+            f"{adapter.name} gives relevances that are NaN or infinite under this plan; a larger epsilon or bias='keep' may help"
+        )
     return [scores[i][own[i] >= 0].numpy() for i in range(len(subjects))]

@@ -17,6 +17,7 @@ _METHODS: dict[str, tuple[str, str]] = {
     "attnlrp": ("looprop.methods.lrp", "AttnLRP"),
     "cp-lrp": ("looprop.methods.lrp", "CPLRP"),
     "lrp": ("looprop.methods.lrp", "LRP"),
+    "looprop": ("looprop.methods.looprop", "LoopProp"),
     "random": ("looprop.methods.random_scores", "RandomScores"),
 }
 

@@ -22,9 +22,11 @@ from looprop.removal.dropping import read_out_rows
 
 def attention_maps(adapter: Adapter, encoded: Encoded) -> list[Tensor]:
     """The attention weights (H, T, T) of every layer on one input."""
-    with adapter.evaluating(), torch.enable_grad(), relevance(
-        adapter.model, GRADIENT, explained_weight=adapter.explained_weight, record=True
-    ) as tape:  # fmt: skip
+    with (
+        adapter.evaluating(),
+        torch.enable_grad(),
+        relevance(adapter.model, GRADIENT, explained_weight=adapter.explained_weight, record=True) as tape,
+    ):
         adapter.forward(adapter.watch(tape, encoded.inputs))
     maps = [site_weights(site)[0].detach() for site in tape.sites]
     # Attention written without heads has one.
@@ -35,7 +37,8 @@ def site_weights(site: AttentionSite) -> Tensor:
     """The weights (B, H, T, T) of a recorded site: as they were, or computed again from queries and keys."""
     if site.weights is not None:
         return site.weights
-    assert site.query is not None and site.key is not None
+    assert site.query is not None
+    assert site.key is not None
     query, key = site.query.detach(), site.key.detach()
     key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
     scale = site.scale if site.scale is not None else 1.0 / math.sqrt(query.shape[-1])

@@ -145,4 +145,6 @@ def check_model(model: nn.Module) -> None:
         raise ModelError(f"{type(model).__name__} has parameters without data (device 'meta'): load its weights first")
     implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if isinstance(implementation, str) and ("flash" in implementation or "flex" in implementation):
-        raise ModelError(f"attention is {implementation!r}, a kernel the engine cannot see into: load with attn_implementation='sdpa' or 'eager'")
+        raise ModelError(
+            f"attention is {implementation!r}, a kernel the engine cannot see into: load with attn_implementation='sdpa' or 'eager'"
+        )

@@ -75,7 +75,8 @@ class CausalLanguageModel(TextAdapter):
             raise TargetError("the continuation is empty")
         n, extra = len(encoded), torch.tensor([ids], device=self.device)
         inputs = {
-            key: torch.cat([value, extra if key == "input_ids" else value.new_ones(1, len(ids))], 1) for key, value in encoded.inputs.items()
+            key: torch.cat([value, extra if key == "input_ids" else value.new_ones(1, len(ids))], 1)
+            for key, value in encoded.inputs.items()
         }
         names = tuple(self._token(i) for i in ids)
         longer = replace(

@@ -85,5 +85,7 @@ def _own_partition(encoded: Encoded, groups: Sequence[Sequence[int]], free: list
             seen[position] = number
     missing = [i for i in free if i not in seen]
     if missing:
-        raise InputError(f"the partition leaves out position {', '.join(map(str, missing[:8]))} ({', '.join(encoded.names[i] for i in missing[:8])})")
+        raise InputError(
+            f"the partition leaves out position {', '.join(map(str, missing[:8]))} ({', '.join(encoded.names[i] for i in missing[:8])})"
+        )
     return tuple(tuple(int(i) for i in group) for group in groups)

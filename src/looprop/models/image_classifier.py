@@ -83,7 +83,9 @@ class ImageClassifier(Adapter):
             with self.evaluating(), torch.no_grad(), SiteMode(fused=note, scores=note_scores):
                 self.forward(encoded.inputs)
             if len(set(lengths)) != 1 or lengths[0] < len(encoded):
-                raise ModelError(f"{self.name} changes its number of positions between layers: its patches cannot be masked; use removal='zero'")
+                raise ModelError(
+                    f"{self.name} changes its number of positions between layers: its patches cannot be masked; use removal='zero'"
+                )
             self._leading = lengths[0] - len(encoded)
         return self._leading
 
@@ -95,5 +97,5 @@ class ImageClassifier(Adapter):
     def token_scores(self, relevance: Tensor) -> Tensor:
         """Summed over each patch: (B, C, H, W) -> (B, patches)."""
         rows, columns = self.grid
-        blocks = relevance.sum(1).unflatten(2, (columns, self.patch[1])).unflatten(1, (rows, self.patch[0]))  # (B, R, p, C, p)
+        blocks = relevance.sum(1).reshape(len(relevance), rows, self.patch[0], columns, self.patch[1])
         return blocks.sum((2, 4)).flatten(1)

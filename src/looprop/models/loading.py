@@ -1,5 +1,6 @@
 """Finding and loading models: a hub id, a folder, ready-made objects, or the embedded model."""
 
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from looprop.models.text_classifier import TextClassifier
 
 EMBEDDED = "sentiment"
 
-_KINDS: dict[str, tuple[str, type[Adapter]]] = {
+_KINDS: dict[str, tuple[str, Callable[..., Adapter]]] = {
     "ForSequenceClassification": ("AutoModelForSequenceClassification", TextClassifier),
     "ForCausalLM": ("AutoModelForCausalLM", CausalLanguageModel),
     "LMHeadModel": ("AutoModelForCausalLM", CausalLanguageModel),
@@ -50,7 +51,7 @@ def adapt(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
     """The adapter for ready-made objects, chosen by the model's class."""
     for ending, (_, adapter) in _KINDS.items():
         if any(kind.__name__.endswith(ending) for kind in type(model).__mro__):
-            return adapter(model, tokenizer, name=name)  # type: ignore[call-arg]
+            return adapter(model, tokenizer, name=name)
     if hasattr(tokenizer, "image_mean"):
         return ImageClassifier(model, tokenizer, name=name)
     return TextClassifier(model, tokenizer, name=name)
@@ -90,7 +91,7 @@ def _from_pretrained(source: str | Path, name: str, trust_remote_code: bool, dev
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"cannot load {name!r}: {_first_line(error)}") from error
     model = model.eval() if device is None else model.eval().to(device)
-    return adapter(model, tokenizer, name=name)  # type: ignore[call-arg]
+    return adapter(model, tokenizer, name=name)
 
 
 def _first_line(error: Exception) -> str:

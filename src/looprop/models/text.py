@@ -29,7 +29,7 @@ class TextAdapter(Adapter):
     @property
     def explained_weight(self) -> Tensor | None:
         """The word embedding table."""
-        weight: Tensor = self.model.get_input_embeddings().weight  # type: ignore[operator,union-attr]
+        weight: Tensor = self.model.get_input_embeddings().weight  # type: ignore[operator]
         return weight
 
     @property
@@ -47,7 +47,14 @@ class TextAdapter(Adapter):
         if limit is None:
             return None
         # RoBERTa and its kin number positions from padding_idx + 1.
-        offset = next((e.padding_idx + 1 for n, e in self.model.named_modules() if n.endswith("position_embeddings") and getattr(e, "padding_idx", None)), 0)
+        offset = next(
+            (
+                e.padding_idx + 1
+                for n, e in self.model.named_modules()
+                if n.endswith("position_embeddings") and getattr(e, "padding_idx", None)
+            ),
+            0,
+        )
         return int(limit) - offset
 
     def encode(self, item: TextLike, *, truncation: bool = False) -> Encoded:

@@ -52,7 +52,13 @@ class SetFunction:
     """
 
     def __init__(
-        self, subject: Subject, *, removal: Removal | None = None, precision: Precision = "float32", quick: bool = True, budget: int = BUDGET
+        self,
+        subject: Subject,
+        *,
+        removal: Removal | None = None,
+        precision: Precision = "float32",
+        quick: bool = True,
+        budget: int = BUDGET,
     ) -> None:
         self.removal: Removal = removal or default_removal(subject)
         if self.removal not in get_args(Removal):
@@ -156,10 +162,16 @@ class SetFunction:
         subject, kind = self.subject, self.removal
         text = "input_ids" in subject.encoded.inputs
         if kind == "attention-mask":
-            return masking.attention_mask(subject) if text and "attention_mask" in subject.adapter.arguments else masking.injected_mask(subject)
+            return (
+                masking.attention_mask(subject)
+                if text and "attention_mask" in subject.adapter.arguments
+                else masking.injected_mask(subject)
+            )
         if kind == "zero":
             if text:
-                raise InputError("removal='zero' is for tensors and images; texts take 'attention-mask', 'mask-token', 'pad-token' or 'delete'")
+                raise InputError(
+                    "removal='zero' is for tensors and images; texts take 'attention-mask', 'mask-token', 'pad-token' or 'delete'"
+                )
             return masking.zeroed(subject)
         if not text:
             raise InputError(f"removal={kind!r} is for texts; images take 'attention-mask' or 'zero', tensors 'zero'")

@@ -1,0 +1,174 @@
+"""One example under every method: scores, exact leave-one-out, curves, and one row per method.
+
+Each example is computed for itself, never in a batch with others, so that its numbers do not depend on what else is in a run.
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from looprop.errors import LoopropError
+from looprop.evaluation.setup import Setup, is_yardstick, method_label
+from looprop.methods.base import Method
+from looprop.methods.loo import LeaveOneOut
+from looprop.methods.registry import make_method
+from looprop.metrics import Case, get_metric, required_states, yardstick
+from looprop.models.adapter import Adapter
+from looprop.models.encoded import partition
+from looprop.models.subject import Subject, bind
+from looprop.removal.set_function import SetFunction
+
+Row = dict[str, Any]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One example to be measured: its name in the results, the input, and scores that were computed elsewhere."""
+
+    id: str
+    item: Any
+    scores: Mapping[str, ArrayLike] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What a method said, or why it said nothing."""
+
+    scores: Floats | None = None
+    cost: float = math.nan
+    seconds: float = math.nan
+    residual: float = math.nan
+    note: str = ""
+    error: str = ""
+
+
+def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
+    """One row per method: its metrics, cost, seconds, scores, and the error of a method that failed on this example."""
+    try:
+        subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
+        reference = _attribute(subject, LeaveOneOut(removal=setup.removal))
+    except LoopropError as error:
+        return [_failed(task, setup, label, _said(error)) for label in setup.labels]
+    if reference.scores is None:
+        return [_failed(task, setup, label, reference.error) for label in setup.labels]
+    found = {method_label(method): _method(subject, method, setup, reference) for method in setup.methods}
+    found |= {name: _given(subject, name, task.scores) for name in setup.given}
+    return _rows(subject, task, setup, reference.scores, found)
+
+
+def _method(subject: Subject, method: str | Method, setup: Setup, reference: _Found) -> _Found:
+    if is_yardstick(method):
+        assert isinstance(method, str)
+        encoded = subject.encoded
+        names = [encoded.names[group[0]] for group in subject.features]
+        special = [encoded.special[group[0]] for group in subject.features]
+        return _Found(yardstick(method, text=encoded.text, features=names, special=special, seed=setup.seed), cost=0.0, seconds=0.0)
+    made = make_method(method)
+    if isinstance(made, LeaveOneOut) and made.options == LeaveOneOut(removal=setup.removal).options:
+        return reference
+    # A memo of its own: what others asked before must not make this method look cheaper than it is.
+    alone = replace(subject, memo={})
+    vars(alone)["output"] = subject.output
+    return _attribute(alone, made)
+
+
+def _attribute(subject: Subject, method: Method) -> _Found:
+    start = time.perf_counter()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            (attribution,) = method.attribute([subject])
+        except Exception as error:  # one method failing on one example must not end a run: the row says what happened
+            return _Found(seconds=time.perf_counter() - start, error=_said(error))
+    seconds = time.perf_counter() - start
+    scores = np.asarray(attribution.scores, dtype=np.float64)
+    if not np.isfinite(scores).all():
+        return _Found(seconds=seconds, error=f"{int((~np.isfinite(scores)).sum())} of {len(scores)} scores are NaN or infinite")
+    residual = math.nan if attribution.residual is None else float(attribution.residual)
+    return _Found(scores, float(attribution.cost), seconds, residual, note="; ".join(str(w.message) for w in said))
+
+
+def _given(subject: Subject, name: str, scores: Mapping[str, ArrayLike] | None) -> _Found:
+    given = np.asarray((scores or {}).get(name, ()), dtype=np.float64)
+    if given.shape != (len(subject.features),):
+        return _Found(error=f"{name}: expected {len(subject.features)} scores, one per token, got shape {given.shape}")
+    if not np.isfinite(given).all():
+        return _Found(error=f"{name}: scores must be finite, got {given[~np.isfinite(given)][0]}")
+    return _Found(given)
+
+
+def _rows(subject: Subject, task: Task, setup: Setup, loo: Floats, found: Mapping[str, _Found]) -> list[Row]:
+    encoded, columns = subject.encoded, setup.columns
+    grouped = replace(subject, features=partition(encoded, setup.curve_features))
+    special = np.array([all(encoded.special[i] for i in group) for group in subject.features])
+    position = {group: i for i, group in enumerate(subject.features)}
+    cases, states = {}, {}
+    for label, of in found.items():
+        if of.scores is None:
+            continue
+        curve_scores = np.array([sum(of.scores[position[(i,)]] for i in group) for group in grouped.features])
+        cases[label] = Case(of.scores, loo=loo, special=special, curve_scores=curve_scores)
+        states[label] = required_states(columns, curve_scores)
+    if states:
+        # All methods at once: what two of them share is computed once, and batches are fuller.
+        value = SetFunction(grouped, removal=setup.removal)
+        keep = np.concatenate([state.keep for state in states.values()])
+        logits = value(keep) if len(keep) else np.empty(0)
+        ends = np.cumsum([len(state.keep) for state in states.values()])
+        for (label, state), end in zip(states.items(), ends, strict=True):
+            cases[label] = state.fill(cases[label], logits[end - len(state.keep) : end])
+    return [_row(subject, grouped, task, setup, loo, label, of, cases.get(label)) for label, of in found.items()]
+
+
+def _row(subject: Subject, grouped: Subject, task: Task, setup: Setup, loo: Floats, label: str, of: _Found, case: Case | None) -> Row:
+    metrics = [get_metric(name) for name in setup.columns]
+    turned = [metric.flipped(case) for metric in metrics if metric.name == "loo-r-paper"] if case else []
+    return {
+        **_failed(task, setup, label, of.error),
+        "features": len(subject.features),
+        "curve_features": len(grouped.features),
+        "target": str(subject.target.key),
+        "label": subject.target.label,
+        "output": subject.output,
+        **({metric.name: metric(case) for metric in metrics} if case else {}),
+        "flipped": turned[0] if turned else None,
+        "residual": of.residual,
+        "cost": of.cost,
+        "seconds": of.seconds,
+        "note": of.note,
+        "scores": [] if of.scores is None else of.scores.tolist(),
+        "loo": loo.tolist(),
+    }
+
+
+def _failed(task: Task, setup: Setup, label: str, error: str) -> Row:
+    """A row without numbers, in the order of columns that all rows have."""
+    return {
+        "example": task.id,
+        "method": label,
+        "features": 0,
+        "curve_features": 0,
+        "target": "",
+        "label": "",
+        "output": math.nan,
+        **dict.fromkeys(setup.columns, math.nan),
+        "flipped": None,
+        "residual": math.nan,
+        "cost": math.nan,
+        "seconds": math.nan,
+        "note": "",
+        "error": error,
+        "scores": [],
+        "loo": [],
+    }
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

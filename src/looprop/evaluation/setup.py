@@ -1,0 +1,105 @@
+"""What is measured, and how: the part of an evaluation that does not depend on model or data."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from looprop.errors import InputError
+from looprop.methods.base import Method
+from looprop.methods.registry import make_method
+from looprop.metrics import YARDSTICKS, get_metric
+from looprop.metrics.correlation import PROTOCOLS, Protocol
+from looprop.models.target import TargetLike
+from looprop.removal.set_function import Removal
+
+METRICS = ("loo-r", "loo-r-no-special", "morf", "lerf", "delta")
+"""The paper's metrics: correlation with leave-one-out, with and without special tokens, and the removal curves."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Methods, metrics and the choices that the numbers depend on.
+
+    methods: names, with options in brackets: "loo", "ig[steps=20]", "lrp[cp=4-6]"; the yardsticks "random", "position" and "length";
+        or `Method` objects.
+    given: names of score maps that were computed elsewhere.
+    metrics: names; see `looprop.metrics.metric_names()`.
+    protocol: "paper" correlates maps that are normalised to sum to one, and counts the examples whose sign that turns.
+    curve_features: what the curves remove step by step: "token", "word", "chunk:16"; a feature's score is the sum of its tokens'.
+    removal: how features are removed; None is the default of the kind of input (attention mask for texts, zero for tensors).
+    """
+
+    methods: tuple[str | Method, ...]
+    metrics: tuple[str, ...] = METRICS
+    given: tuple[str, ...] = ()
+    protocol: Protocol = "raw"
+    curve_features: str = "token"
+    removal: Removal | None = None
+    target: TargetLike = None
+    truncation: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.labels:
+            raise InputError("no methods were given; expected at least one")
+        for kind, names in (("method", self.labels), ("metric", self.metrics)):
+            twice = sorted({name for name in names if list(names).count(name) > 1})
+            if twice:
+                raise InputError(f"{kind} {twice[0]!r} is named twice")
+        for metric in self.metrics:
+            get_metric(metric)
+        if self.protocol not in PROTOCOLS:
+            raise InputError(f"protocol must be one of {', '.join(PROTOCOLS)}, got {self.protocol!r}")
+        for method in self.methods:
+            if not is_yardstick(method):
+                make_method(method)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of all rows of one example."""
+        return (*map(method_label, self.methods), *self.given)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The metrics that are computed: under protocol "paper" r is the one of normalised maps."""
+        if self.protocol == "raw":
+            return self.metrics
+        return tuple(dict.fromkeys(re.sub(r"^loo-r(?=$|-no-special$)", "loo-r-paper", name) for name in self.metrics))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for manifests, with the version of every metric."""
+        return {
+            "methods": list(map(method_label, self.methods)),
+            "given": list(self.given),
+            "metrics": {name: get_metric(name).version for name in self.columns},
+            "protocol": self.protocol,
+            "curve_features": self.curve_features,
+            "removal": self.removal,
+            "target": list(self.target) if isinstance(self.target, tuple) else self.target,
+            "truncation": self.truncation,
+            "seed": self.seed,
+        }
+
+
+def is_yardstick(method: str | Method) -> bool:
+    """Scores that need no model: position and length ("random" is a method)."""
+    return method in YARDSTICKS and method != "random"
+
+
+def method_label(method: str | Method) -> str:
+    """What a method is called in the rows."""
+    return method.strip() if isinstance(method, str) else method.name
+
+
+def make_setup(
+    methods: Sequence[str | Method],
+    metrics: Sequence[str] | None = None,
+    *,
+    scores: Mapping[str, Any] | None = None,
+    yardsticks: bool = False,
+    **more: Any,
+) -> Setup:
+    """A setup from lists; `yardsticks` adds random scores, position and length where they are missing."""
+    extra = tuple(name for name in YARDSTICKS if yardsticks and name not in methods)
+    return Setup((*methods, *extra), METRICS if metrics is None else tuple(metrics), given=tuple(scores or ()), **more)

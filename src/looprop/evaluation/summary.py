@@ -1,0 +1,93 @@
+"""Means over examples, with their confidence intervals, and who beats whom."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from looprop.errors import InputError, UnknownNameError
+from looprop.evaluation.example import Row
+from looprop.metrics import Comparison, Estimate, bootstrap_mean, compare_all, get_metric
+
+
+@dataclass(frozen=True)
+class MethodSummary:
+    """One method over all examples.
+
+    metrics: mean, interval, number of examples and number of undefined ones, by metric. cost and seconds: means per example.
+    flipped: the share of examples whose sign the normalisation of protocol "paper" turned; None under protocol "raw".
+    errors: examples on which the method failed. notes: examples on which it gave a warning.
+    """
+
+    method: str
+    metrics: Mapping[str, Estimate]
+    cost: float
+    seconds: float
+    flipped: float | None
+    errors: int
+    notes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """One flat record: every metric with its bounds, its number of examples and of undefined values."""
+        flat: dict[str, Any] = {"method": self.method}
+        for name, found in self.metrics.items():
+            flat |= {name: found.mean, f"{name}-low": found.low, f"{name}-high": found.high}
+            flat |= {f"{name}-n": found.count, f"{name}-undefined": found.undefined}
+        return flat | {"cost": self.cost, "seconds": self.seconds, "flipped": self.flipped, "errors": self.errors, "notes": self.notes}
+
+
+def summarise_rows(rows: Sequence[Row], metrics: Sequence[str], *, confidence: float = 0.95, seed: int = 0) -> list[MethodSummary]:
+    """One summary per method, in the order in which methods occur."""
+    if not rows:
+        raise InputError("there are no rows to summarise")
+    found = []
+    for method, own in by_method(rows).items():
+        done = [row for row in own if not row["error"]]
+        turned = [row["flipped"] for row in done if row["flipped"] is not None]
+        found.append(
+            MethodSummary(
+                method=method,
+                metrics={name: bootstrap_mean([row[name] for row in own], confidence=confidence, seed=seed) for name in metrics},
+                cost=_mean([row["cost"] for row in done]),
+                seconds=_mean([row["seconds"] for row in done]),
+                flipped=sum(turned) / len(turned) if turned else None,
+                errors=len(own) - len(done),
+                notes=sum(bool(row["note"]) for row in own),
+            )
+        )
+    return found
+
+
+def by_method(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each method."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["method"], []).append(row)
+    return groups
+
+
+def values_of(rows: Sequence[Row], metric: str) -> dict[str, list[float]]:
+    """A metric's values by method, every method on the same examples in the same order."""
+    groups = by_method(rows)
+    order = [row["example"] for row in next(iter(groups.values()))]
+    values = {}
+    for method, own in groups.items():
+        by_example = {row["example"]: row[metric] for row in own}
+        values[method] = [by_example.get(example, math.nan) for example in order]
+    return values
+
+
+def compare_methods(rows: Sequence[Row], metric: str, *, metrics: Sequence[str], seed: int = 0) -> tuple[Comparison, ...]:
+    """Every pair of methods: which is better by this metric, and how sure that is after Holm's correction.
+
+    Leave-one-out takes no part where it is itself the reference.
+    """
+    if metric not in metrics:
+        raise UnknownNameError("metric of this evaluation", metric, metrics)
+    values = {method: own for method, own in values_of(rows, metric).items() if method != "loo" or "loo" not in get_metric(metric).needs}
+    return compare_all(values, higher_is_better=get_metric(metric).higher_is_better, seed=seed)
+
+
+def _mean(values: Sequence[float]) -> float:
+    defined = [value for value in values if not math.isnan(value)]
+    return sum(defined) / len(defined) if defined else math.nan

@@ -1,0 +1,97 @@
+"""The effect of barring keys at attention sites, to first order in everything outside the attention block.
+
+At one site and head, with weights A, values V and output O, barring the keys of a group I changes row j exactly by
+
+    dO_j(I) = O_j - O_j(without I) = sum over i in I of A_ji (V_i - O_j) / (1 - A_jI),    A_jI = sum over i in I of A_ji,
+
+softmax renormalisation included; its effect on f is < df/dO_j, dO_j(I) >.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from looprop.engine.attention import with_heads
+from looprop.engine.plan import GRADIENT, Plan
+from looprop.engine.rows import Kept, keep_site
+from looprop.engine.tape import relevance
+from looprop.errors import InputError
+from looprop.methods.rollout import site_weights
+from looprop.models.subject import Subject
+
+Backward = Literal["gradient", "norm", "attnlrp", "cp"]
+
+BACKWARDS: dict[Backward, Plan] = {
+    "gradient": GRADIENT,
+    "norm": Plan(attention="gradient", otherwise="gradient", activation="gradient", product="gradient"),
+    "attnlrp": Plan(),
+    "cp": Plan(attention="cp", otherwise="cp"),
+}
+
+# A row may put all its weight on what is removed: what it would read instead is not defined, and is bounded here.
+LEAST_REST = 1e-3
+
+
+def barring_effect(weights: Tensor, value: Tensor, output: Tensor, gradient: Tensor, member: Tensor) -> Tensor:
+    """< df/dO_j, dO_j(I) > for every row j and group I, summed over heads: (T, F).
+
+    weights (H, T, T); value, output, gradient (H, T, d); member (F, T) marks the keys of each group.
+    """
+    along = gradient @ value.transpose(1, 2) - (gradient * output).sum(-1, keepdim=True)  # (H, T, T): < G_j, V_i - O_j >
+    member = member.to(weights.dtype).T  # (T, F)
+    rest = (1.0 - weights @ member).clamp_(min=LEAST_REST)
+    return ((weights * along) @ member / rest).sum(0)
+
+
+@dataclass(frozen=True)
+class FirstOrder:
+    """One forward and one backward pass over the intact input, and what can be read off it.
+
+    effect: (T, F) effect of each feature's removal through each row, over all sites. size: the same with sites taken by
+    absolute value. sites: keys and values for carrying rows, empty where attention is written out.
+    """
+
+    output: float
+    effect: Tensor
+    size: Tensor
+    sites: list[Kept]
+
+
+def member_matrix(subject: Subject) -> Tensor:
+    """Which positions of the sequence belong to which feature: (F, T)."""
+    leading = subject.adapter.leading_positions(subject.encoded)
+    member = torch.zeros(len(subject.features), leading + len(subject.encoded), dtype=torch.bool)
+    for feature, positions in enumerate(subject.features):
+        member[feature, [leading + p for p in positions]] = True
+    return member
+
+
+def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
+    """The first-order effect of every removal, with nothing inside an attention block linearised."""
+    adapter, plan = subject.adapter, BACKWARDS[backward]
+    with (
+        adapter.evaluating(),
+        torch.enable_grad(),
+        relevance(adapter.model, plan, explained_weight=adapter.explained_weight, record=True) as tape,
+    ):
+        logits = adapter.forward(adapter.watch(tape, subject.encoded.inputs), positions=subject.target.positions)
+        with torch._C.DisableTorchFunction():
+            value = subject.target.value(logits)
+        if not tape.sites:
+            raise InputError(f"{adapter.name} has no attention whose keys could be barred: looprop explains Transformers")
+        gradients = tape.gradients(value, [s.output for s in tape.sites if s.output is not None])
+    member = member_matrix(subject).to(logits.device)
+    effect = size = torch.zeros(member.shape[1], member.shape[0], dtype=logits.dtype, device=logits.device)
+    for site, gradient in zip(tape.sites, gradients, strict=True):
+        assert site.value is not None
+        assert site.output is not None
+        weights = site_weights(site).detach()
+        values, outputs, slopes = (with_heads(t, weights)[0] for t in (site.value.detach(), site.output.detach(), gradient))
+        weights = with_heads(weights, weights)[0]  # (H, T, T)
+        values = values.repeat_interleave(len(weights) // len(values), 0)  # grouped queries share values
+        part = barring_effect(weights, values, outputs, slopes, member)
+        effect, size = effect + part, size + part.abs()
+    fused = all(site.fused for site in tape.sites)
+    return FirstOrder(float(value[0].detach()), effect.detach(), size.detach(), [keep_site(s) for s in tape.sites] if fused else [])

@@ -1,0 +1,1 @@
+"""Reports of runs: tables beside the paper's, figures, one HTML page."""
