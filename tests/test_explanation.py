@@ -221,8 +221,11 @@ def test_a_list_compares_methods_on_one_text(tmp_path: Path) -> None:
     assert several.save(tmp_path / "l.html").read_text(encoding="utf-8").count('class="who"') == 3
     with pytest.raises(DataError, match=r"expected data of schema 'looprop\.explanations'"):
         Explanations.load(make().save(tmp_path / "e.json"))
+    assert several.save(tmp_path / "l.png").read_bytes().startswith(b"\x89PNG")
+    drawn = several.save(tmp_path / "l.svg").read_text(encoding="utf-8")
+    assert f"r to LOO {expected:+.2f}" in drawn
     with pytest.raises(InputError, match="must end in"):
-        several.save(tmp_path / "l.png")
+        several.save(tmp_path / "l.pdf")
 
 
 def test_a_list_as_a_table() -> None:

@@ -58,6 +58,7 @@ def main() -> None:
     held_out = encode_dataset(tokenizer, dev, longest=RECIPE.longest)
     model = fine_tune(model, train, held_out, RECIPE, folder=arguments.work / "sentiment")
     model.half().save_pretrained(arguments.output)
+    (arguments.output / "model.safetensors").chmod(0o644)  # as the other files: it is packed into the wheel
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(arguments.work / "sentiment" / name, arguments.output / name)
     report(arguments.output, data=arguments.data, base=base)

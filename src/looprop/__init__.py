@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from looprop.engine.plan import Plan
     from looprop.engine.tape import relevance
+    from looprop.evaluation.verb import evaluate
     from looprop.explanation import Explanation, Explanations
     from looprop.tensors import attribute
     from looprop.workbench import Workbench, load
@@ -23,11 +24,12 @@ _HOMES = {
     "Plan": "looprop.engine.plan",
     "Workbench": "looprop.workbench",
     "attribute": "looprop.tensors",
+    "evaluate": "looprop.evaluation.verb",
     "load": "looprop.workbench",
     "relevance": "looprop.engine.tape",
 }
 
-__all__ = ["Explanation", "Explanations", "Plan", "Workbench", "attribute", "load", "relevance"]
+__all__ = ["Explanation", "Explanations", "Plan", "Workbench", "attribute", "evaluate", "load", "relevance"]
 
 
 def __getattr__(name: str) -> Any:

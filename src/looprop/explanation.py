@@ -226,14 +226,15 @@ class Explanation:
 class Explanations(list[Explanation]):
     """A list of explanations; in a notebook it shows itself as a comparison, methods on the same text side by side."""
 
-    def _groups(self) -> list[list[View]]:
+    def views(self) -> list[list[View]]:
+        """What is shown: explanations of one text together, each with its r to leave-one-out where that is among them."""
         groups: dict[tuple[str, tuple[str, ...]], list[Explanation]] = {}
         for explanation in self:
             groups.setdefault((explanation.text, tuple(explanation.features)), []).append(explanation)
         return [_compared(group) for group in groups.values()]
 
     def _repr_html_(self) -> str:
-        return comparison_fragment(self._groups())
+        return comparison_fragment(self.views())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -260,14 +261,20 @@ class Explanations(list[Explanation]):
         return pandas.concat(tables, ignore_index=True) if tables else pandas.DataFrame()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes .json or .html, all of it or nothing; returns the path."""
-        if file_kind(path, (".json", ".html")) == ".json":
+        """Writes .json, .html, .png or .svg, all of it or nothing; returns the path."""
+        kind = file_kind(path, (".json", ".html", ".png", ".svg"))
+        if kind == ".json":
             return write_whole(path, to_json(self.to_dict()))
         methods, texts, labels = ({getattr(e, name): None for e in self} for name in ("method", "text", "label"))
         title = ", ".join(labels) if len(labels) <= 3 else f"{len(labels)} targets"
         title += ", by " + (", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods")
-        subtitle = self[0]._subtitle() if len(texts) == 1 else f"{len(texts)} texts"
-        return write_whole(path, comparison_page(title, self._groups(), subtitle=subtitle).encode())
+        if kind == ".html":
+            subtitle = self[0]._subtitle() if len(texts) == 1 else f"{len(texts)} texts"
+            return write_whole(path, comparison_page(title, self.views(), subtitle=subtitle).encode())
+        from looprop.display.figures import comparison_figure, to_bytes
+
+        strips = [view.tokens for views in self.views() for view in views]
+        return write_whole(path, to_bytes(comparison_figure(strips, title=title), kind[1:]))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

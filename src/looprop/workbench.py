@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -14,6 +13,7 @@ from looprop.explanation import Explanation, Explanations
 from looprop.methods.base import Attribution, Method
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter
+from looprop.models.encoded import partition
 from looprop.models.loading import load_adapter
 from looprop.models.subject import Subject, bind
 from looprop.models.target import TargetLike
@@ -109,9 +109,11 @@ class Workbench:
                 raise InputError("the list of inputs is empty")
             subjects = [self.subject(i, target=target, features=features, truncation=truncation) for i in item]
         elif isinstance(target, list):
-            first = self.subject(item, target=target[0], features=features, truncation=truncation)
-            rest = [self.adapter.resolve(first.encoded, t)[1] for t in target[1:]]
-            subjects = [first, *(replace(first, target=t, memo={}) for t in rest)]
+            if not target:
+                raise InputError("the list of targets is empty")
+            encoded = self.adapter.encode(item, truncation=truncation)
+            resolved = [self.adapter.resolve(encoded, t) for t in target]
+            subjects = [Subject(self.adapter, e, t, partition(e, features)) for e, t in resolved]
         else:
             subjects = [self.subject(item, target=target, features=features, truncation=truncation)]
         explanations = explain_subjects(subjects, chosen)

@@ -3,7 +3,7 @@
 import io
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from looprop.display.colour import LIGHT, colour_of
-from looprop.display.data import Strip, number, visible
+from looprop.display.data import Strip, correlation, number, visible
 
 QUIET = "#5b6470"
 LINE_HEIGHT = 0.36  # inches
@@ -43,20 +43,36 @@ def style() -> Iterator[None]:
 
 def strip_figure(shown: Strip, *, title: str = "", width: float = 9.0) -> Figure:
     """The text in colour, wrapped to `width` inches, with a legend below."""
+    return _strips(((None, shown),), shown.scale, title=title, width=width)
+
+
+def comparison_figure(strips: Sequence[Strip], *, title: str = "", width: float = 9.0) -> Figure:
+    """Methods below each other, each on its own scale, with its r to leave-one-out where that is known."""
+    named = [(shown.name + (f"   r to LOO {correlation(shown.r)}" if shown.r is not None else ""), shown) for shown in strips]
+    return _strips(named, None, title=title, width=width)
+
+
+def _strips(named: Sequence[tuple[str | None, Strip]], scale: float | None, *, title: str, width: float) -> Figure:
     with style():
         figure = Figure(figsize=(width, 4.0), facecolor="white")
         canvas = FigureCanvasAgg(figure)
-        placed, lines = _flow(shown, canvas, width - 0.5)
+        flows = [_flow(shown, canvas, width - 0.5) for _, shown in named]
         top = 0.45 if title else 0.15
-        height = top + lines * LINE_HEIGHT + 0.75
+        rows = sum(lines for _, lines in flows) + sum(name is not None for name, _ in named)
+        height = top + rows * LINE_HEIGHT + 0.75
         figure.set_size_inches(width, height)
         axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
         axes.axis("off")
         if title:
             axes.text(0.25, 0.28, visible(title), fontsize=12, fontweight="bold", color=LIGHT.text, va="center", parse_math=False)
-        for index, (x, line, length) in enumerate(placed):
-            _chip(axes, shown, index, 0.25 + x, top + (line + 0.5) * LINE_HEIGHT, length)
-        _legend(figure, shown.scale, width, height)
+        for (name, shown), (placed, lines) in zip(named, flows, strict=True):
+            if name is not None:
+                axes.text(0.25, top + 0.6 * LINE_HEIGHT, visible(name), fontsize=9, color=QUIET, va="center", parse_math=False)
+                top += LINE_HEIGHT
+            for index, (x, line, length) in enumerate(placed):
+                _chip(axes, shown, index, 0.25 + x, top + (line + 0.5) * LINE_HEIGHT, length)
+            top += lines * LINE_HEIGHT
+        _legend(figure, scale, width, height)
     return figure
 
 
@@ -100,15 +116,16 @@ def _chip(axes: Axes, shown: Strip, index: int, left: float, middle: float, leng
     )
 
 
-def _legend(figure: Figure, scale: float, width: float, height: float) -> None:
+def _legend(figure: Figure, scale: float | None, width: float, height: float) -> None:
     ramp = figure.add_axes((0.4 / width, 0.36 / height, 2.4 / width, 0.13 / height))
     ramp.imshow(np.linspace(-1, 1, 256)[None, :], aspect="auto", cmap=colour_map(), extent=(-1, 1, 0, 1))
     ramp.set_yticks([])
-    ramp.set_xticks([-1, 0, 1], [number(-scale), "0", number(scale)])
+    ramp.set_xticks([-1, 0, 1], ["against", "0", "for"] if scale is None else [number(-scale), "0", number(scale)])
     ramp.tick_params(labelsize=8, colors=QUIET, length=2)
     for spine in ramp.spines.values():
         spine.set_edgecolor("#c9ced6")
-    figure.text(3.15 / width, 0.425 / height, "blue: against the target   orange: for the target", fontsize=8, color=QUIET, va="center")
+    note = "blue: against the target   orange: for the target" + ("   each method on its own scale" if scale is None else "")
+    figure.text(3.15 / width, 0.425 / height, note, fontsize=8, color=QUIET, va="center")
 
 
 @cache

@@ -95,10 +95,10 @@ def comparison(strips: Sequence[Strip], *, colour: bool) -> RenderableType:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numeric: frozenset[int] = frozenset()) -> Table:
-    """A plain table of strings, numbers to the right; for evaluations and audits."""
+    """A plain table of strings, numbers to the right; for evaluations and audits. The first column, of names, is never cut."""
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for index, name in enumerate(columns):
-        grid.add_column(Text(name), justify="right" if index in numeric else "left", no_wrap=index in numeric)
+        grid.add_column(Text(name), justify="right" if index in numeric else "left", no_wrap=index in numeric or index == 0)
     for row in rows:
         grid.add_row(*(Text(visible(cell)) for cell in row))
     return grid

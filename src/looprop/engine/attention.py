@@ -13,7 +13,10 @@ from looprop.engine.gradients import epsilon_factor, scale_gradient, weigh_gradi
 from looprop.engine.trace import mark, trace_of
 
 if TYPE_CHECKING:
-    from looprop.engine.mode import Call
+    from looprop.engine.call import Call
+
+# A score this low is a mask, not a term of a sum.
+MASK = -1e4
 
 
 @dataclass
@@ -34,6 +37,7 @@ class AttentionSite:
     scale: float | None = None
     weights: Tensor | None = None
     output: Tensor | None = None
+    bias: Tensor | None = None
 
 
 def with_heads(tensor: Tensor, weights: Tensor) -> Tensor:
@@ -65,8 +69,12 @@ def fused(call: Call) -> Any:
     elif rule == "cp":
         out = call.function(query.detach(), key.detach(), value, **given)
     else:
-        quarter, half = scale_gradient, scale_gradient
-        out = call.function(quarter(query, 0.25), quarter(key, 0.25), half(value, 0.5), **given)
+        # A product is split in halves only where both of its factors are activations.
+        of_weights = 0.5 if value.requires_grad else 1.0
+        of_scores = 0.5 if query.requires_grad and key.requires_grad else 1.0
+        of_values = 0.5 if query.requires_grad or key.requires_grad else 1.0
+        query, key = (scale_gradient(x, of_weights * of_scores) if x.requires_grad else x for x in (query, key))
+        out = call.function(query, key, scale_gradient(value, of_values) if value.requires_grad else value, **given)
     if mode.record:
         site.query, site.key, site.value, site.output = query, key, value, out
         site.mask, site.causal, site.scale = mask, bool(given.get("is_causal", False)), given.get("scale")
@@ -91,12 +99,34 @@ def _unfused(call: Call, query: Tensor, key: Tensor, value: Tensor, given: dict[
         key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
     scale = given.get("scale") or 1.0 / math.sqrt(query.shape[-1])
     scores = query @ key.transpose(-2, -1) * scale  # (B, H, T, T)
-    scores = weigh_gradient(scores, epsilon_factor(scores.detach(), epsilon, shares=2))
+    if scores.requires_grad:
+        scores = weigh_gradient(scores, epsilon_factor(scores.detach(), epsilon, shares=_shares(query, key)))
     mask = additive_mask(given.get("attn_mask"), bool(given.get("is_causal")), query.shape[-2], key.shape[-2], scores)
-    weights = torch.softmax(scores if mask is None else scores + mask, dim=-1)
+    if mask is not None and scores.requires_grad and not is_mask(mask):  # a bias of positions is a term of a sum
+        total = scores + mask
+        scores = weigh_gradient(scores, epsilon_factor(total.detach(), epsilon))
+    weights = _masked_softmax(scores, mask)
     weights = weights.detach() if rule == "cp" else weights
     out = weights @ value
-    return weigh_gradient(out, epsilon_factor(out.detach(), epsilon, shares=1 if rule == "cp" else 2))
+    return weigh_gradient(out, epsilon_factor(out.detach(), epsilon, shares=_shares(weights, value)))
+
+
+def _shares(left: Tensor, right: Tensor) -> int:
+    """A product is split in halves only where both of its factors are activations."""
+    return 2 if left.requires_grad and right.requires_grad else 1
+
+
+def is_mask(constant: Tensor) -> bool:
+    """Whether a constant that is added to scores only says which of them count."""
+    return bool(((constant == 0) | (constant <= MASK)).all())
+
+
+def _masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax over the keys; a row without any key (padding) has zero weights, as the fused kernels have it."""
+    if mask is None:
+        return torch.softmax(scores, dim=-1)
+    empty = mask.isneginf().all(-1, keepdim=True)
+    return torch.softmax(scores + mask.masked_fill(empty, 0.0), dim=-1).masked_fill(empty, 0.0)
 
 
 def softmax(call: Call) -> Any:
@@ -115,8 +145,14 @@ def softmax(call: Call) -> Any:
         weights = weights.detach()
     if mode.record:
         site.query, right = trace.product
-        site.key, site.weights = right.transpose(-2, -1), weights
-    return mark(weights, mode.fresh.but(site=site.layer))
+        site.key, site.weights, site.scale = right.transpose(-2, -1), weights, trace.factor
+        product = site.query.detach() @ right.detach() * trace.factor if _multiplies(site.query, right) else None
+        site.bias = scores.detach() - product if product is not None and product.shape == scores.shape else None
+    return mark(weights, mode.fresh.but(site=site.layer, held="" if weights.requires_grad else "weights"))
+
+
+def _multiplies(left: Tensor, right: Tensor) -> bool:
+    return left.shape[:-2] == right.shape[:-2] and left.shape[-1] == right.shape[-2]
 
 
 def product_rule(call: Call) -> str:

@@ -22,7 +22,8 @@ def epsilon_factor(z: Tensor, epsilon: float, *, shares: int = 1, value: Tensor 
     `value` is the output whose relevance is passed on; it is z itself unless a bias was left out of z.
     """
     sign = torch.where(z >= 0, 1.0, -1.0).to(z.dtype)
-    return ratio(z if value is None else value, shares * z + epsilon * sign)
+    # A masked score is infinite and takes no part.
+    return ratio(z if value is None else value, shares * z + epsilon * sign).masked_fill_(z.isinf(), 0.0)
 
 
 class _ScaleGradient(torch.autograd.Function):
@@ -63,6 +64,19 @@ class _IdentityRule(torch.autograd.Function):
         return gradient * ratio(value, x), None
 
 
+class _WholeIdentityRule(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, value: Tensor) -> Tensor:
+        ctx.save_for_backward(ratio(value, x))
+        return value.detach()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (factor,) = ctx.saved_tensors
+        return gradient * factor, None
+
+
 class _ConstantStdNorm(torch.autograd.Function):
     """Layer norm whose backward holds the standard deviation constant: g_x = (w g - mean(w g)) / std."""
 
@@ -99,9 +113,13 @@ def weigh_gradient(x: Tensor, factor: Tensor) -> Tensor:
     return _WeighGradient.apply(x, factor)  # type: ignore[no-any-return,no-untyped-call]
 
 
-def identity_rule(x: Tensor, value: Tensor) -> Tensor:
-    """value = f(x) for a pointwise f, with gradient value / x: the relevance of the output goes to the input."""
-    return _IdentityRule.apply(x, value)  # type: ignore[no-any-return,no-untyped-call]
+def identity_rule(x: Tensor, value: Tensor, *, whole: bool = False) -> Tensor:
+    """value = f(x) for a pointwise f, with gradient value / x: the relevance of the output goes to the input.
+
+    whole: f is known to end here, so that value / x is all that has to be kept; else it is formed on the way back, if at all.
+    """
+    function = _WholeIdentityRule if whole else _IdentityRule
+    return function.apply(x, value)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def constant_std_norm(x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float, *, centered: bool) -> Tensor:

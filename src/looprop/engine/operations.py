@@ -5,7 +5,16 @@ An operation is known by its plain name: `torch.add`, `Tensor.add_`, `Tensor.__r
 
 from typing import Any
 
-_REVERSED = {"radd": "add", "rmul": "mul", "rsub": "rsub", "rtruediv": "rdiv", "rdiv": "rdiv", "rpow": "rpow", "rmatmul": "rmatmul"}
+_REVERSED = {
+    "radd": "add",
+    "rmul": "mul",
+    "rsub": "rsub",
+    "rtruediv": "rdiv",
+    "rdiv": "rdiv",
+    "rpow": "rpow",
+    "rmatmul": "rmatmul",
+    "float": "item",
+}
 _SYNONYMS = {
     "truediv": "div",
     "divide": "div",
@@ -20,21 +29,22 @@ _SYNONYMS = {
     "concat": "cat",
     "concatenate": "cat",
     "clip": "clamp",
+    "linalg_vector_norm": "vector_norm",
+    "linalg_norm": "norm",
 }
 _IN_PLACE_DUNDER = {"iadd", "isub", "imul", "itruediv", "ipow", "imatmul"}
 _NOT_IN_PLACE = {"requires_grad_", "retain_grad"}
 
-LINEAR = frozenset(
-    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d addmm addmv addbmm baddbmm batch_norm".split()
-)
+LINEAR = frozenset("linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d addmm addmv addbmm baddbmm".split())
+BATCH_NORM = frozenset({"batch_norm"})
 MATRIX_PRODUCT = frozenset("matmul rmatmul bmm mm mv dot inner outer einsum tensordot chain_matmul".split())
-SUM = frozenset("add sub rsub sum mean addcmul".split()) - {"addcmul"}
+SUM = frozenset("add sub rsub sum mean".split())
 SCALE = frozenset({"mul", "div", "rdiv", "neg"})
 # f(0) = 0: the identity rule is defined for each of these on its own.
 ACTIVATION = frozenset(
     "gelu silu relu relu6 leaky_relu elu celu selu mish hardswish hardtanh softsign tanh tanhshrink hardshrink softshrink "
-    "prelu logsigmoid erf square abs sin".split()
-) - {"logsigmoid"}
+    "prelu erf square abs sin".split()
+)
 # Pointwise, but with f(0) != 0 or undefined: only as part of a longer pointwise expression.
 POINTWISE = frozenset(
     "pow rpow sigmoid hardsigmoid exp exp2 expm1 log log1p softplus reciprocal sqrt rsqrt clamp clamp_min clamp_max cos".split()
@@ -53,22 +63,35 @@ PASS = frozenset(
     "movedim moveaxis masked_fill masked_select masked_scatter where index_add index_copy index_put index_fill scatter "
     "scatter_add scatter_reduce tril triu diagonal diag diag_embed unfold fold pad cumsum max amax min amin maximum minimum topk "
     "sort max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
-    "adaptive_avg_pool3d interpolate upsample copy fill lerp as_strided alias identity slice real get:T get:mT get:real "
-    "pixel_shuffle pixel_unshuffle broadcast_to atleast_1d atleast_2d atleast_3d addr nan_to_num kthvalue "
-    "channel_shuffle one_hot new_tensor swapaxes resolve_conj resolve_neg set:requires_grad broadcast_tensors meshgrid".split()
-) - {"one_hot", "new_tensor", "addr", "lerp", "meshgrid"}
+    "adaptive_avg_pool3d interpolate upsample copy fill as_strided alias identity slice real get:T get:mT get:H get:mH "
+    "get:real pixel_shuffle pixel_unshuffle broadcast_to atleast_1d atleast_2d atleast_3d nan_to_num kthvalue channel_shuffle "
+    "resolve_conj resolve_neg broadcast_tensors zero view_as_complex view_as_real as_tensor".split()
+)
+# The same tensor again, for every purpose.
+CAST = frozenset("to float double half bfloat16 clone contiguous type type_as as_tensor".split())
+# The second tensor only lends its shape, dtype or device.
+LIKE = frozenset({"expand_as", "view_as", "reshape_as", "type_as", "to"})
 # These cut an activation off the graph behind the engine's back, or turn it into a Python number.
 CUT = frozenset("detach get:data set:data item tolist numpy __array__ array".split())
 # Never carry relevance, or read only what a tensor looks like.
 PLAIN = frozenset(
-    "size dim numel stride storage_offset is_contiguous is_floating_point is_complex element_size get_device nelement len type_as "
+    "size dim numel stride storage_offset is_contiguous is_floating_point is_complex element_size get_device nelement len "
     "eq ne lt le gt ge isnan isinf isfinite all any argmax argmin argsort nonzero equal allclose bool hash repr str format "
     "is_same_size requires_grad_ retain_grad register_hook "
     "zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones "
     "new_empty new_full iter contains reversed ndimension data_ptr is_signed logical_not logical_and logical_or backward is_inference "
     "untyped_storage storage deepcopy isclose bucketize searchsorted sign count_nonzero is_nonzero int long index complex "
-    "result_type can_cast promote_types broadcast_shapes is_tensor numel is_pinned has_names is_neg is_conj is_grad_enabled".split()
-) - {"type_as"}
+    "result_type can_cast promote_types broadcast_shapes is_tensor is_pinned has_names is_neg is_conj is_grad_enabled".split()
+)
+PROPERTIES = frozenset({"get:T", "get:mT", "get:H", "get:mH", "get:real", "get:data", "set:data"})
+
+# A pointwise expression that has f(0) != 0 so far may go on in these.
+GOES_ON = SCALE | SUM | ACTIVATION | POINTWISE | CAST
+# Constants made from activations (normalisers, above all) stay what they are through these, and may meet activations in those.
+KEEPS_HELD = PASS | CAST | SCALE | SUM | ACTIVATION | POINTWISE | LINEAR | MATRIX_PRODUCT
+TAKES_NORMALISER = MATRIX_PRODUCT | {"mul", "div"}
+# To allow one of these means its plain gradient wherever it is met; of all others, only where their rule refuses.
+ALLOWED_WHOLLY = ACTIVATION | POINTWISE | DEVIATION
 
 
 def operation_name(function: Any) -> tuple[str, bool]:

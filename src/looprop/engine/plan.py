@@ -1,5 +1,6 @@
 """A plan: which propagation rule applies where."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class Plan:
             ("product rule", self.product, ProductRule),
         ):
             _choice(kind, value, allowed)
-        if not self.epsilon >= 0.0:
+        if isinstance(self.epsilon, bool) or not isinstance(self.epsilon, (int, float)) or not 0.0 <= self.epsilon < math.inf:
             raise PlanError(f"epsilon must be a number >= 0, got {self.epsilon!r}")
         object.__setattr__(self, "allow", frozenset(self.allow))
 

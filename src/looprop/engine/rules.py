@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from looprop.engine import attention, operations
+from looprop.engine.call import Call, Rule
 from looprop.engine.gradients import constant_std_norm, epsilon_factor, identity_rule, scale_gradient, weigh_gradient
-from looprop.engine.mode import Call, Rule
+from looprop.engine.location import inside_a_module
 from looprop.engine.trace import Trace, mark, trace_of
 
-# A score this low is a mask, not a term of a sum.
-MASK = -1e4
 REDUCTION = ("sum", "mean")
+VANISHES_AT_ZERO = operations.ACTIVATION - {"hardtanh"}
 
 
 def _trace(tensor: Tensor) -> Trace:
@@ -23,10 +23,17 @@ def _trace(tensor: Tensor) -> Trace:
 
 def pass_through(call: Call) -> Any:
     """Reshaping, selecting, masking: relevance follows the gradient."""
+    if call.name.startswith("scatter") and {"prod", "multiply"} & {a for a in (*call.args, *call.kwargs.values()) if isinstance(a, str)}:
+        raise call.refuse("it multiplies activations")
     out = call.run()
     first = _trace(call.activations[0])
     if isinstance(out, Tensor) and out.requires_grad:
-        mark(out, call.mode.fresh.but(product=first.product, site=first.site, mean_square=first.mean_square, square=first.square))
+        mark(
+            out,
+            call.mode.fresh.but(
+                product=first.product, factor=first.factor, site=first.site, mean_square=first.mean_square, square=first.square
+            ),
+        )
     return out
 
 
@@ -52,19 +59,38 @@ def dropout(call: Call) -> Any:
 
 def linear(call: Call) -> Any:
     """The epsilon rule: the gradient, times z / (z + epsilon sign(z))."""
-    if len(call.activations) > 1:
+    bias = _bias(call)
+    added = bias is not None and bias.requires_grad
+    if len(call.activations) - added > 1:
+        if added:
+            raise call.refuse("it adds an activation to a product of two")
         return product(call)
-    out = call.run()
-    return _weighed(call, out, without=_bias(call))
+    return _weighed(call, call.run(), without=None if added else bias)
 
 
 def _bias(call: Call) -> Tensor | None:
-    names = {"linear": 2, "batch_norm": 4, "addmm": 0, "addmv": 0, "addbmm": 0, "baddbmm": 0}
-    position = names.get(call.name, 2)
-    value = call.args[position] if len(call.args) > position else call.kwargs.get("bias", call.kwargs.get("input"))
-    if not isinstance(value, Tensor):
-        return None
+    """The term that is added to the product, in a shape that fits the output."""
+    adds_first = call.name.startswith(("add", "badd"))  # addmm(bias, x, weight) and its kin
+    position = 0 if adds_first else 2
+    value = call.args[position] if len(call.args) > position else call.kwargs.get("bias")
+    if not isinstance(value, Tensor) or value.requires_grad:
+        return value if isinstance(value, Tensor) else None
+    if adds_first:
+        scaled: Tensor = value * call.kwargs.get("beta", 1)
+        return scaled
     return value.reshape(-1, *[1] * int(call.name[-2])) if call.name.startswith("conv") else value
+
+
+def batch_norm(call: Call) -> Any:
+    """With stored statistics a linear layer; with those of the batch no rule fits."""
+    names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    if given.get("training") or given.get("running_mean") is None:
+        raise call.refuse("it normalises by the statistics of the batch")
+    if len(call.activations) > 1:
+        raise call.refuse("its weight or statistics depend on activations")
+    at_zero = call.function(**{**given, "input": torch.zeros_like(given["input"])}) if call.plan.bias == "printed" else None
+    return _weighed(call, call.run(), without=at_zero)
 
 
 def _weighed(call: Call, out: Tensor, *, without: Tensor | None = None) -> Tensor:
@@ -98,7 +124,10 @@ def product(call: Call) -> Any:
     else:
         halved = scale_gradient(out, 0.5)
     left, right = call.activations
-    mark(halved, call.mode.fresh.but(product=(left, right) if matrix else None, unweighted=out if plan.epsilon and matrix else None))
+    # Weights times values are no scores: a softmax that meets them is not another attention.
+    scores = matrix and _trace(left).site is None and _trace(right).site is None
+    weighed = plan.epsilon and scores and rule != "gradient"
+    mark(halved, call.mode.fresh.but(product=(left, right) if scores else None, unweighted=out if weighed else None))
     return attention.values_met(call, halved) if matrix else halved
 
 
@@ -108,20 +137,20 @@ def add(call: Call) -> Any:
         return pointwise(call)
     _settle(call)
     out = call.run()
-    constants = [a for a in (*call.args, *call.kwargs.values()) if isinstance(a, Tensor) and not a.requires_grad and a.is_floating_point()]
-    if call.plan.epsilon and not any(_is_mask(c) for c in constants):
-        out = _weighed(call, out)
     first = next((t for t in call.activations if _trace(t).product is not None), call.activations[0])
     trace = _trace(first)
+    if call.plan.epsilon and not _adds_a_mask(call) and not (trace.product is not None and attention.product_rule(call) == "gradient"):
+        out = _weighed(call, out)
     mean_square = (trace.mean_square and len(call.activations) == 1) or (call.name in REDUCTION and trace.square)
-    mark(out, call.mode.fresh.but(product=trace.product, mean_square=mean_square))
+    mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, mean_square=mean_square))
     if call.mode.embedding_sum is not None and len(call.activations) == 1 and call.activations[0] is call.mode.embedding_sum:
         call.mode.embedding_sum = out
     return out
 
 
-def _is_mask(constant: Tensor) -> bool:
-    return bool(((constant == 0) | (constant <= MASK)).all())
+def _adds_a_mask(call: Call) -> bool:
+    constants = [a for a in call.args if isinstance(a, Tensor) and not a.requires_grad and a.is_floating_point()]
+    return any(attention.is_mask(constant) for constant in constants)
 
 
 def _origin(tensor: Tensor) -> Tensor:
@@ -133,7 +162,8 @@ def _is_chain(call: Call) -> bool:
     """All arguments are pointwise functions of one tensor, or plain numbers."""
     origin = _origin(call.activations[0])
     values = [v for v in (*call.args, *call.kwargs.values()) if isinstance(v, Tensor)]
-    return all((_origin(v) is origin) if v.requires_grad else v.dim() == 0 for v in values) and all(
+    # prelu's slopes do not move f(0) = 0, whatever their shape.
+    return all((_origin(v) is origin) if v.requires_grad else v.dim() == 0 or call.name == "prelu" for v in values) and all(
         v.shape == origin.shape for v in values if v.requires_grad
     )
 
@@ -143,33 +173,44 @@ def _settle(call: Call) -> None:
     for tensor in call.activations:
         trace = _trace(tensor)
         if trace.at_zero != 0.0:
-            raise call.mode._not_zero(call, trace)
+            raise call.not_zero(trace)
 
 
 def scale(call: Call) -> Any:
     """mul and div: a scaling by a constant, a product of two activations, or part of a pointwise expression."""
     acts = call.activations
+    if call.kwargs.get("rounding_mode"):
+        raise call.refuse("it rounds")
     if _is_chain(call):
         chain = [_trace(t) for t in acts]
         by_number = len(acts) == 1 and call.name != "rdiv" and not (call.name == "div" and call.args[0] is not acts[0])
         if not (by_number and chain[0].linear):
             return pointwise(call)
         out = call.run()
+        factor = chain[0].factor * _number(call)
         if chain[0].unweighted is not None:
             raw = call.run(*(chain[0].unweighted if a is acts[0] else a for a in call.args))
             out = weigh_gradient(raw, epsilon_factor(raw.detach(), call.plan.epsilon, shares=2))
-            return mark(out, chain[0].but(origin=None, unweighted=raw))
-        return mark(out, chain[0].but(origin=_origin(acts[0])))
+            return mark(out, chain[0].but(origin=None, unweighted=raw, factor=factor))
+        return mark(out, chain[0].but(origin=_origin(acts[0]), factor=factor))
     _settle(call)
     if len(acts) == 1:
         if call.name in ("div", "rdiv") and not _divides_by_constant(call):
             raise call.refuse("it divides by an activation")
         out = call.run()
         trace = _trace(acts[0])
-        return mark(out, call.mode.fresh.but(product=trace.product, site=trace.site))
+        return mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, site=trace.site))
     if call.name != "mul":
         raise call.refuse("it divides by an activation; only a norm's standard deviation may divide")
     return product(call)
+
+
+def _number(call: Call) -> float:
+    """The number by which a call scales its one activation."""
+    if call.name == "neg":
+        return -1.0
+    numbers = [float(a) for a in call.args if isinstance(a, int | float) or (isinstance(a, Tensor) and not a.requires_grad)]
+    return 1.0 if not numbers else 1.0 / numbers[0] if call.name == "div" else numbers[0]
 
 
 def _divides_by_constant(call: Call) -> bool:
@@ -190,10 +231,11 @@ def pointwise(call: Call) -> Any:
         raise call.refuse("its arguments are not pointwise functions of one activation")
     origin = _origin(call.activations[0])
     value = call.run(*(a.detach() if isinstance(a, Tensor) else a for a in call.args))
-    at_zero = float(call.run(*(_at_zero(a) for a in call.args)))
     before = [_trace(t) for t in call.activations]
+    settled = call.name in VANISHES_AT_ZERO and before[0].at_zero == 0.0
+    at_zero = 0.0 if settled else float(call.run(*(_at_zero(a) for a in call.args)))
     culprit = next((t.culprit for t in before if t.culprit), call.name)
-    out = identity_rule(origin, value)
+    out = identity_rule(origin, value, whole=settled)
     return mark(
         out,
         call.mode.fresh.but(
@@ -226,7 +268,7 @@ def _normaliser(call: Call) -> Any:
     if call.name == "pow" and call.args[1] not in (0.5, -0.5):
         raise call.refuse("a power of a mean of squares other than its root or inverse root")
     out = call.run()
-    return out if call.plan.norm == "gradient" else mark(out.detach(), call.mode.fresh.but(normaliser=True))
+    return out if call.plan.norm == "gradient" else mark(out.detach(), call.mode.fresh.but(held="normaliser", culprit=call.name))
 
 
 def deviation(call: Call) -> Any:
@@ -235,8 +277,9 @@ def deviation(call: Call) -> Any:
     if call.plan.norm == "gradient":
         return out
     if call.name == "var":
-        return mark(out, call.mode.fresh.but(mean_square=True))
-    return mark(out.detach(), call.mode.fresh.but(normaliser=True))
+        # The identity rule at each square (x - mean)^2: half of the gradient.
+        return mark(scale_gradient(out, 0.5), call.mode.fresh.but(mean_square=True))
+    return mark(out.detach(), call.mode.fresh.but(held="normaliser", culprit=call.name))
 
 
 def norm(call: Call) -> Any:
@@ -246,6 +289,8 @@ def norm(call: Call) -> Any:
     names: tuple[str, ...] = ("input", "normalized_shape", "weight", "bias", "eps")
     if call.name not in ("layer_norm", "rms_norm"):
         raise call.refuse("only layer norm and RMS norm have a rule")
+    if len(call.activations) > 1:
+        raise call.refuse("its weight or bias depends on activations")
     if call.name == "rms_norm":
         names = ("input", "normalized_shape", "weight", "eps")
     given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
@@ -258,7 +303,9 @@ def norm(call: Call) -> Any:
 
 
 def cut(call: Call) -> Any:
-    """detach, .data, item: the model itself cuts an activation off."""
+    """detach, .data, item: the model itself cuts an activation off. What the user does with its outputs is another matter."""
+    if call.mode.root is not None and not inside_a_module():
+        return call.run()
     raise call.refuse("it takes an activation out of the graph, so that its relevance would be lost")
 
 
@@ -267,6 +314,7 @@ def _table() -> dict[str, Rule]:
     for names, rule in (
         (operations.PASS, pass_through),
         (operations.LINEAR, linear),
+        (operations.BATCH_NORM, batch_norm),
         (operations.MATRIX_PRODUCT, matrix_product),
         (operations.SUM, add),
         (operations.SCALE, scale),
@@ -277,7 +325,7 @@ def _table() -> dict[str, Rule]:
         (operations.ATTENTION, attention.fused),
         (operations.DROPOUT, dropout),
         (operations.CUT, cut),
-        (frozenset({"to", "float", "double", "half", "bfloat16", "clone", "contiguous", "type", "type_as"}), cast),
+        (operations.CAST, cast),
         (operations.EMBEDDING, cut),
     ):
         table.update(dict.fromkeys(names, rule))

@@ -34,10 +34,21 @@ class FusedCall:
         )
 
 
+@dataclass(frozen=True)
+class WrittenSite:
+    """What to answer in place of an attention that is written out as matmul, softmax, matmul.
+
+    weights: (layer, query, key) -> weights, asked at the softmax. values: (layer, weights, value) -> output.
+    """
+
+    weights: Callable[[int, Tensor, Tensor], Tensor]
+    values: Callable[[int, Tensor, Tensor], Tensor]
+
+
 class SiteMode(TorchFunctionMode):
     """Runs a model with its attention sites altered. Patches nothing.
 
-    fused: answers a fused call in the model's place. scores: changes the scores (B, H, R, T) before a written-out softmax.
+    fused: answers a fused call in the model's place; written: the same for attention that is written out. scores: changes the scores (B, H, R, T) before a written-out softmax.
     positions: an embedding table and the row numbers to look up in it, for models that take no position ids.
     embedded: changes the embedded sequence (B, T, D) where it goes through the dropout that ends the embedding.
     """
@@ -46,13 +57,17 @@ class SiteMode(TorchFunctionMode):
         self,
         *,
         fused: Callable[[FusedCall], Tensor] | None = None,
+        written: WrittenSite | None = None,
         scores: Callable[[int, Tensor], Tensor] | None = None,
         positions: tuple[Tensor, Tensor] | None = None,
         embedded: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         super().__init__()
-        self.fused, self.scores, self.positions, self.embedded = fused, scores, positions, embedded
+        self.fused, self.written, self.scores, self.positions, self.embedded = fused, written, scores, positions, embedded
         self.met = 0
+        # The last product of a written-out attention (queries, keys), and the weights made of it.
+        self._product: tuple[Tensor, Tensor] | None = None
+        self._weights: Tensor | None = None
 
     def __torch_function__(self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
@@ -60,6 +75,8 @@ class SiteMode(TorchFunctionMode):
         if name == "scaled_dot_product_attention" and self.fused is not None:
             self.met += 1
             return self.fused(_fused_call(self.met, args, kwargs))
+        if self.written is not None and name in ("matmul", "__matmul__", "softmax", "dropout"):
+            return self._written(self.written, name, function, args, kwargs)
         if self.scores is not None and operation_name(function)[0] == "softmax" and args[0].dim() >= 3:
             self.met += 1
             return function(self.scores(self.met, args[0]), *args[1:], **kwargs)
@@ -68,6 +85,26 @@ class SiteMode(TorchFunctionMode):
         if name == "dropout" and self.embedded is not None and args[0].dim() == 3:
             change, self.embedded = self.embedded, None
             return change(args[0])
+        return function(*args, **kwargs)
+
+    def _written(self, site: WrittenSite, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name == "dropout":
+            if self.embedded is not None and args[0].dim() == 3:
+                change, self.embedded = self.embedded, None
+                return change(args[0])
+            return args[0]
+        if name == "softmax":
+            if self._product is None:
+                return function(*args, **kwargs)
+            self.met += 1
+            self._weights, self._product = site.weights(self.met, *self._product), None
+            return self._weights
+        left, right = args[0], args[1]
+        if self._weights is not None and left is self._weights:
+            self._weights = None
+            return site.values(self.met, left, right)
+        if left.dim() == 4 and right.dim() == 4:
+            self._product = (left, right.transpose(-2, -1))
         return function(*args, **kwargs)
 
 

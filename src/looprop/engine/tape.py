@@ -11,6 +11,12 @@ from looprop.engine.mode import RelevanceMode
 from looprop.engine.plan import Plan
 from looprop.errors import InputError, UnseenError
 
+_QUANTISERS = {"aqlm", "auto_gptq", "awq", "bitsandbytes", "eetq", "gptqmodel", "hqq"}
+_CHECKPOINTED = (
+    "gradient checkpointing (or another hook on saved tensors) computes activations a second time, out of the engine's sight: "
+    "put the model into eval mode or call gradient_checkpointing_disable()"
+)
+
 
 class Tape:
     """Hands out relevances of a forward pass that ran under a plan."""
@@ -82,15 +88,22 @@ def relevance(
     """
     refuse_opaque(module)
     mode = RelevanceMode(plan or Plan(), root=module, explained_weight=explained_weight, record=record)
-    with mode:
-        yield Tape(mode)
+    hooks = torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTED)
+    try:
+        with torch.inference_mode(False), torch.enable_grad(), hooks, mode:
+            yield Tape(mode)
+    except RuntimeError as error:
+        if str(error) == _CHECKPOINTED:
+            raise UnseenError(_CHECKPOINTED) from error
+        raise
 
 
 def refuse_opaque(module: nn.Module | None) -> None:
     """Raise for modules inside which the engine sees nothing."""
     for name, part in module.named_modules() if module is not None else ():
         kind = type(part)
-        if kind.__name__ == "OptimizedModule" or isinstance(part, torch.jit.ScriptModule):
+        compiled = kind.__name__ == "OptimizedModule" or getattr(part, "_compiled_call_impl", None) is not None
+        if compiled or isinstance(part, torch.jit.ScriptModule):
             raise UnseenError(f"{name or kind.__name__} is a compiled module ({kind.__name__}): explain the module it was compiled from")
-        if "quantized" in kind.__module__ or kind.__module__.startswith(("bitsandbytes", "auto_gptq", "awq")):
+        if "quantized" in kind.__module__ or kind.__module__.partition(".")[0] in _QUANTISERS:
             raise UnseenError(f"{name} is a quantised layer ({kind.__module__}.{kind.__name__}): load the model in full precision")

@@ -75,8 +75,8 @@ class Evaluation:
         place.mkdir(parents=True, exist_ok=True)
         write_whole(place / "rows.parquet", parts.to_bytes(self.rows))
         summary = [plain(found.to_dict(), found.method) for found in self.summary]
-        data = {"schema": SCHEMA, "version": VERSION, "title": self.title, "about": plain(self.about, "about"), "metrics": list(self.metrics)}
-        data |= {"confidence": self.confidence, "seed": self.seed, "summary": summary}
+        data = {"schema": SCHEMA, "version": VERSION, "title": self.title, "about": plain(self.about, "about")}
+        data |= {"metrics": list(self.metrics), "confidence": self.confidence, "seed": self.seed, "summary": summary}
         write_whole(place / "evaluation.json", to_json(data))
         return place
 

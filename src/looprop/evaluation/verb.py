@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from looprop.errors import InputError
 from looprop.evaluation.engines import Engine, get_engine
 from looprop.evaluation.example import Row, Task, evaluate_example
+from looprop.evaluation.running import progress_bar
 from looprop.evaluation.setup import make_setup
 from looprop.evaluation.table import Evaluation
 from looprop.inputs.examples import Dataset
@@ -35,6 +36,7 @@ def evaluate(
     engine: str | Engine = "local",
     confidence: float = 0.95,
     seed: int = 0,
+    progress: bool = False,
 ) -> Evaluation:
     """Measure methods on a data set: one row per example and method, a summary, cost and time of every method.
 
@@ -48,11 +50,13 @@ def evaluate(
         methods, metrics, scores=scores, yardsticks=yardsticks, protocol=protocol, curve_features=curve_features, removal=removal,
         target=target, truncation=truncation, seed=seed,
     )  # fmt: skip
-    found: dict[str, list[Row]] = {}
-    for rows in get_engine(engine)(partial(evaluate_example, m.adapter, setup=setup), tasks):
-        found[rows[0]["example"]] = rows
-    ordered = [row for task in tasks for row in found[task.id]]
     title = data.title if isinstance(data, Dataset) else f"{len(tasks)} examples"
+    found: dict[str, list[Row]] = {}
+    with progress_bar(title, len(tasks), show=progress) as advance:
+        for rows in get_engine(engine)(partial(evaluate_example, m.adapter, setup=setup), tasks):
+            found[rows[0]["example"]] = rows
+            advance()
+    ordered = [row for task in tasks for row in found[task.id]]
     about = {"model": m.adapter.name, "setup": setup.to_dict()}
     return Evaluation(ordered, setup.columns, title, about, confidence, seed)
 

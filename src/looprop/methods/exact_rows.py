@@ -1,6 +1,7 @@
 """Exact rows: for each variant a few rows are carried through the whole network, all others stay as they were."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -8,11 +9,13 @@ from torch import Tensor
 from looprop.engine.rows import Kept, carrying
 from looprop.models.image_classifier import ImageClassifier
 from looprop.models.subject import Subject
-from looprop.removal.dropping import can_drop, first_position, position_table, read_out_rows
+from looprop.removal.dropping import first_position, position_table, read_out_rows, takes_positions
 from looprop.removal.packing import run_halving
+from looprop.removal.set_function import AGREEMENT, SetFunction
 
-# Scores (variants x heads x rows x positions) that one batch may hold.
+# Scores (variants x heads x rows x positions), and rows in all, that one batch may hold.
 SCORES = 16_000_000
+ROWS = 2048
 
 
 def read_out(subject: Subject) -> list[int]:
@@ -21,37 +24,80 @@ def read_out(subject: Subject) -> list[int]:
 
 
 def can_carry(subject: Subject, sites: list[Kept]) -> bool:
-    """Can rows be run on their own? Attention must be fused, and positions must be given from outside."""
+    """Can rows be run on their own? Tried once per model and order of magnitude of the length.
+
+    With all rows carried the answer must be that of plain masking; where it is not (a mean over tokens before the
+    classifier, convolutions between tokens), the method does without exact rows.
+    """
     if not sites or len({site.key.shape[1] for site in sites}) != 1:
         return False
-    return isinstance(subject.adapter, ImageClassifier) or can_drop(subject)
+    adapter = subject.adapter
+    if not isinstance(adapter, ImageClassifier) and not ("input_ids" in subject.encoded.inputs and takes_positions(adapter)):
+        return False
+    key = ("rows", len(subject.encoded).bit_length(), subject.target.positions)
+    if key not in adapter.proofs:
+        adapter.proofs[key] = _agrees(subject, sites)
+    return adapter.proofs[key]
 
 
-def choose_rows(subject: Subject, size: Tensor, member: Tensor, rows: int) -> Tensor:
-    """The rows of each variant: the read-out, then the rows outside the feature with the largest effect. (F, k), ascending.
+def _agrees(subject: Subject, sites: list[Kept]) -> bool:
+    length = sites[0].key.shape[1]
+    leading = length - len(subject.encoded)
+    if len(subject.encoded) < 2:
+        return False
+    removed = [leading + len(subject.encoded) // 2, leading + len(subject.encoded) // 3]
+    member = torch.zeros(2, length, dtype=torch.bool, device=sites[0].key.device)
+    member[[0, 1], removed] = True
+    every = torch.arange(length, device=member.device)
+    try:
+        carried = exact_rows(subject, sites, [every, every], member).cpu()
+    except (RuntimeError, IndexError):  # rows of this model cannot be run at all
+        return False
+    single = replace(subject, features=tuple((i,) for i in range(len(subject.encoded))), memo={})
+    plain = SetFunction(single, removal="attention-mask", quick=False)
+    wanted = torch.from_numpy(plain(~member[:, leading:].cpu()))
+    return bool((carried - wanted).abs().max() <= AGREEMENT * wanted.abs().max().clamp(min=1.0))
 
-    size: (T, F). Ties go to the lower position.
+
+def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> list[Tensor]:
+    """The rows of each variant, ascending: the read-out always, then those outside the feature with the largest effect.
+
+    size: (T, F). total: how many pairs (variant, row) there may be in all. They are given to the largest effects wherever
+    they are: a removal that is felt in many rows gets many. Ties go to the lower feature and position.
     """
-    rank = size.T.clone().masked_fill_(member.to(size.device), -1.0)  # rows of the feature itself come last: nobody reads them
-    rank[:, read_out(subject)] = torch.inf
-    chosen = torch.argsort(rank, dim=1, descending=True, stable=True)[:, :rows]
-    return chosen.sort(1).values
+    worth = size.T.clone().masked_fill_(member.to(size.device), -1.0)  # nobody reads the rows of the feature itself
+    chosen = torch.zeros_like(worth, dtype=torch.bool)
+    chosen[:, read_out(subject)] = True
+    worth[chosen] = -1.0
+    left = min(max(0, total - int(chosen.sum())), int((worth >= 0).sum()))
+    best = torch.argsort(worth.flatten(), descending=True, stable=True)[:left]
+    chosen[best // worth.shape[1], best % worth.shape[1]] = True
+    return [row.nonzero()[:, 0] for row in chosen]
 
 
-def exact_rows(subject: Subject, sites: list[Kept], rows: Tensor, member: Tensor) -> Tensor:
-    """The target when feature i is removed and only rows[i] feel it: (F,) for rows (F, k) and member (F, T)."""
-    parts = []
+def exact_rows(subject: Subject, sites: list[Kept], rows: list[Tensor], member: Tensor) -> Tensor:
+    """The target when feature i is removed and only the rows in rows[i] feel it: (F,) for member (F, T)."""
+    found = torch.zeros(len(rows), dtype=torch.float64, device=member.device)
     with subject.adapter.evaluating(), torch.inference_mode():
-        for batch in _batches(len(rows), sites[0], rows.shape[1]):
-            parts.append(run_halving(batch, lambda part: _run(subject, sites, rows[part], member[part])))
-    return torch.cat(parts)
+        for batch in _batches([len(r) for r in rows], sites[0]):
+            chosen = torch.stack([rows[i] for i in batch])
+            places = {i: n for n, i in enumerate(batch)}
+
+            def run(part: list[int], chosen: Tensor = chosen, places: dict[int, int] = places) -> Tensor:
+                return _run(subject, sites, chosen[[places[i] for i in part]], member[part])
+
+            found[batch] = run_halving(batch, run)
+    return found
 
 
-def _batches(count: int, site: Kept, width: int) -> Iterator[list[int]]:
+def _batches(widths: list[int], site: Kept) -> Iterator[list[int]]:
+    """Variants with as many rows each, within the bounds of memory."""
     heads, length = site.key.shape[:2]
-    size = max(1, min(SCORES // max(1, heads * length * width), max(1, 4096 // width)))
-    for start in range(0, count, size):
-        yield list(range(start, min(count, start + size)))
+    for width in sorted(set(widths)):
+        same = [i for i, w in enumerate(widths) if w == width]
+        size = max(1, min(SCORES // (heads * length * width), ROWS // width))
+        for start in range(0, len(same), size):
+            yield same[start : start + size]
 
 
 def _run(subject: Subject, sites: list[Kept], rows: Tensor, barred: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from looprop.engine.plan import GRADIENT
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagation import propagate
+from looprop.methods.propagation import cost, propagate
 from looprop.models.subject import Subject
 
 
@@ -21,4 +21,4 @@ class GradientTimesInput(Method):
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """x * g, summed to features."""
         found = propagate(subjects, GRADIENT, readout=self.readout)
-        return [Attribution(s.group(tokens), cost=3.0) for s, tokens in zip(subjects, found, strict=True)]
+        return [Attribution(s.group(tokens), cost=cost(s, subjects)) for s, tokens in zip(subjects, found, strict=True)]

@@ -5,11 +5,13 @@ CP-LRP (Ali et al. 2022) holds A constant and sends all relevance of O to V.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from looprop.engine.plan import BiasShare, Plan, parse_layers
+from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagation import propagate
+from looprop.methods.propagation import cost, propagate
 from looprop.models.subject import Subject
 
 
@@ -22,20 +24,28 @@ class LRP(Method):
     def __init__(
         self,
         *,
-        cp: str | None = None,
+        cp: str | int | None = None,
         epsilon: float = 0.0,
         bias: BiasShare = "keep",
         readout: Literal["word", "sum"] = "word",
         plan: Plan | None = None,
     ) -> None:
+        self.cp = None if cp is None else str(cp)
         if plan is None:
             attention: Any = "attnlrp"
-            if cp == "all":
+            if self.cp == "all":
                 attention = "cp"
-            elif cp is not None and not cp.endswith(":"):
-                attention = {layer: "cp" for layer in parse_layers(cp)}
+            elif self.cp is not None and not self._open:
+                attention = {layer: "cp" for layer in parse_layers(self.cp)}
             plan = Plan(attention=attention, epsilon=epsilon, bias=bias)
-        self.cp, self.readout, self.plan = cp, readout, plan
+        elif cp is not None or epsilon or bias != "keep":
+            raise InputError("a plan holds its own layers, epsilon and bias share: give either a plan or cp, epsilon and bias")
+        self.readout, self.plan = readout, plan
+
+    @property
+    def _open(self) -> bool:
+        """Whether the layers end at the model's last, as in `4:`."""
+        return self.cp is not None and any(part.strip().endswith(":") for part in self.cp.split(","))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -44,19 +54,19 @@ class LRP(Method):
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Relevance at the embeddings, summed to features."""
-        plan = self._plan_for(subjects[0]) if self.cp and self.cp.endswith(":") else self.plan
+        plan = self._plan_for(subjects[0]) if self._open else self.plan
         found = propagate(subjects, plan, readout=self.readout)
         attributions = []
         for subject, tokens in zip(subjects, found, strict=True):
             scores = subject.group(tokens)
-            attributions.append(Attribution(scores, cost=3.0, residual=subject.output - float(scores.sum())))
+            attributions.append(Attribution(scores, cost=cost(subject, subjects), residual=subject.output - float(scores.sum())))
         return attributions
 
     def _plan_for(self, subject: Subject) -> Plan:
         """An open range of layers, `4:`, ends at the model's last layer."""
         layers = parse_layers(self.cp or "", subject.adapter.attention_layers(subject.encoded))
         chosen: Mapping[int, Literal["attnlrp", "cp", "gradient"]] = dict.fromkeys(layers, "cp")
-        return Plan(attention=chosen, epsilon=self.plan.epsilon, bias=self.plan.bias)
+        return replace(self.plan, attention=chosen)
 
 
 class AttnLRP(LRP):

@@ -26,17 +26,23 @@ def propagate(subjects: Sequence[Subject], plan: Plan, *, readout: str = "word")
     return [found[i] for i in range(len(subjects))]
 
 
+def cost(subject: Subject, subjects: Sequence[Subject]) -> float:
+    """Backward 2, and a forward that all targets of one input share."""
+    return 2.0 + 1.0 / sum(s.encoded is subject.encoded for s in subjects)
+
+
 def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> Iterator[list[int]]:
     """Indices of subjects that run together: of similar length, reading as many positions, within a budget of tokens.
 
-    Subjects of one input with different targets stay apart from each other only in their read-out, so they too share a batch.
+    Subjects of one input with different targets differ only in their read-out: they share a batch, and a row of it.
     """
     order = sorted(range(len(subjects)), key=lambda i: (subjects[i].target.positions, len(subjects[i].encoded), i))
     batch: list[int] = []
     for i in order:
         longest = len(subjects[i].encoded)
         same = not batch or subjects[batch[0]].target.positions == subjects[i].target.positions
-        if batch and (not same or longest * (len(batch) + 1) > tokens):
+        alone = not subjects[i].adapter.pads and bool(batch) and subjects[batch[0]].encoded is not subjects[i].encoded
+        if batch and (not same or alone or longest * (len(batch) + 1) > tokens):
             yield batch
             batch = []
         batch.append(i)
@@ -46,18 +52,42 @@ def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> Iterator[list[
 
 def _propagate(subjects: Sequence[Subject], plan: Plan, readout: str) -> list[NDArray[np.float64]]:
     adapter = subjects[0].adapter
-    inputs, own = adapter.collate([s.encoded for s in subjects])
-    with adapter.evaluating(), torch.enable_grad(), relevance(adapter.model, plan, explained_weight=adapter.explained_weight) as tape:
+    rows = {id(s.encoded): s.encoded for s in subjects}
+    row_of = [list(rows).index(id(s.encoded)) for s in subjects]
+    inputs, own = adapter.collate(list(rows.values()))
+    found: dict[int, NDArray[np.float64]] = {}
+    with adapter.evaluating(), relevance(adapter.model, plan, explained_weight=adapter.explained_weight) as tape:
         inputs = adapter.watch(tape, inputs)
         logits = adapter.forward(inputs, positions=subjects[0].target.positions)
         tensor = adapter.explained(tape, inputs, readout)
-        with torch._C.DisableTorchFunction():
-            values = torch.stack([s.target.value(logits[i : i + 1])[0] for i, s in enumerate(subjects)])
         tape.check(logits)
-        relevances = tape.relevance(values, tensor)
-    scores = adapter.token_scores(relevances).double().cpu()
-    if not torch.isfinite(scores).all():
-        raise ModelError(
-            f"{adapter.name} gives relevances that are NaN or infinite under this plan; a larger epsilon or bias='keep' may help"
-        )
-    return [scores[i][own[i] >= 0].numpy() for i in range(len(subjects))]
+        with torch._C.DisableTorchFunction():
+            values = [s.target.value(logits[row : row + 1])[0] for row, s in zip(row_of, subjects, strict=True)]
+        rounds = _rounds(row_of)
+        for number, chosen in enumerate(rounds, start=1):
+            with torch._C.DisableTorchFunction():
+                value = torch.stack([values[i] for i in chosen])
+            scores = adapter.token_scores(tape.relevance(value, tensor, keep=number < len(rounds))).double().cpu()  # (B, T)
+            found |= {i: scores[row_of[i]][own[row_of[i]] >= 0].numpy() for i in chosen}
+    for i, subject in enumerate(subjects):
+        subject.note_output(float(values[i].detach()))
+        if not np.isfinite(found[i]).all():
+            raise ModelError(
+                f"{adapter.name} gives relevances that are NaN or infinite under this plan; a larger epsilon or bias='keep' may help"
+            )
+    return [found[i] for i in range(len(subjects))]
+
+
+def _rounds(row_of: Sequence[int]) -> list[list[int]]:
+    """Subjects whose backward passes can run as one: no two of the same row.
+
+    >>> _rounds([0, 0, 1, 0])
+    [[0, 2], [1], [3]]
+    """
+    rounds: list[list[int]] = []
+    for i, row in enumerate(row_of):
+        before = row_of[:i].count(row)
+        if before == len(rounds):
+            rounds.append([])
+        rounds[before].append(i)
+    return rounds

@@ -93,5 +93,5 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
         values = values.repeat_interleave(len(weights) // len(values), 0)  # grouped queries share values
         part = barring_effect(weights, values, outputs, slopes, member)
         effect, size = effect + part, size + part.abs()
-    fused = all(site.fused for site in tape.sites)
-    return FirstOrder(float(value[0].detach()), effect.detach(), size.detach(), [keep_site(s) for s in tape.sites] if fused else [])
+    kept = [k for site in tape.sites if (k := keep_site(site)) is not None]
+    return FirstOrder(float(value[0].detach()), effect.detach(), size.detach(), kept if len(kept) == len(tape.sites) else [])

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +17,17 @@ from looprop.errors import InputError, ModelError
 from looprop.models.encoded import Encoded
 from looprop.models.target import Target, TargetLike
 
-_training_lock = Lock()
+_evaluating_lock = Lock()
+# How many runs hold a model in eval mode, and which of its modules were in training mode before the first of them.
+_evaluating: WeakKeyDictionary[nn.Module, tuple[int, list[nn.Module]]] = WeakKeyDictionary()
 
 
 class Adapter(ABC):
     """A model, with the little that differs between kinds of models."""
 
     causal = False
+    # Whether inputs of different lengths can run in one batch.
+    pads = True
 
     def __init__(self, model: nn.Module, *, name: str = "", check: bool = True) -> None:
         self.model = model
@@ -78,7 +83,9 @@ class Adapter(ABC):
         return self._read_out(logits, positions)
 
     def _read_out(self, logits: Tensor, positions: int) -> Tensor:
-        return logits[:, None] if logits.dim() == 1 else logits.unsqueeze(1)
+        if logits.dim() not in (1, 2):
+            raise ModelError(f"{self.name} must return one row of logits per input, (B,) or (B, C), got {tuple(logits.shape)}")
+        return logits.reshape(len(logits), 1, -1)
 
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The inputs with the explained one watched, where it is an input and no look-up."""
@@ -103,24 +110,31 @@ class Adapter(ABC):
     def attention_layers(self, encoded: Encoded) -> int:
         """How many attention layers the model has, as the engine counts them."""
         if self._layers is None:
-            with self.evaluating(), torch.enable_grad(), relevance(self.model, GRADIENT, explained_weight=self.explained_weight) as tape:
+            with self.evaluating(), relevance(self.model, GRADIENT, explained_weight=self.explained_weight) as tape:
                 self.forward(self.watch(tape, encoded.inputs))
             self._layers = len(tape.sites)
         return self._layers
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """The model as it predicts; modules that were in training mode are put back into it."""
-        with _training_lock:
-            training = [module for module in self.model.modules() if module.training]
-            for module in training:
-                module.training = False
+        """The model as it predicts; modules that were in training mode are put back into it by the last run that ends."""
+        with _evaluating_lock:
+            runs, training = _evaluating.get(self.model, (0, []))
+            if not runs:
+                training = [module for module in self.model.modules() if module.training]
+                for module in training:
+                    module.training = False
+            _evaluating[self.model] = (runs + 1, training)
         try:
             yield
         finally:
-            with _training_lock:
-                for module in training:
-                    module.training = True
+            with _evaluating_lock:
+                runs, training = _evaluating.pop(self.model)
+                if runs > 1:
+                    _evaluating[self.model] = (runs - 1, training)
+                else:
+                    for module in training:
+                        module.training = True
 
     @torch.no_grad()
     def logits(self, encoded: Encoded, *, positions: int = 1) -> Tensor:
@@ -136,11 +150,11 @@ def check_model(model: nn.Module) -> None:
     """Raise for a model that would give wrong or no numbers."""
     if not isinstance(model, nn.Module):
         raise ModelError(f"a model must be a torch.nn.Module, got {type(model).__name__}")
-    parameter = next(model.parameters(), None)
-    if parameter is None:
+    if next(model.parameters(), None) is None:
         raise ModelError(f"{type(model).__name__} has no parameters")
-    if parameter.dtype in (torch.float16, torch.bfloat16) and parameter.device.type == "cpu":
-        raise ModelError(f"{type(model).__name__} is in {parameter.dtype} on a CPU, where its rounding spoils relevance: use model.float()")
+    half = next((p for p in model.parameters() if p.dtype in (torch.float16, torch.bfloat16) and p.device.type == "cpu"), None)
+    if half is not None:
+        raise ModelError(f"{type(model).__name__} is in {half.dtype} on a CPU, where its rounding spoils relevance: use model.float()")
     if any(p.is_meta for p in model.parameters()):
         raise ModelError(f"{type(model).__name__} has parameters without data (device 'meta'): load its weights first")
     implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -63,16 +64,22 @@ class CausalLanguageModel(TextAdapter):
             ids = self.tokenizer(part, add_special_tokens=False)["input_ids"]
             if len(ids) != 1:
                 raise TargetError(f"{part!r} is {len(ids)} tokens of this model, a target must be one; a leading space may matter")
+            if ids[0] == self.tokenizer.unk_token_id and part.strip() != self.tokenizer.unk_token:
+                raise TargetError(f"{part!r} is not in the vocabulary of this model")
             return int(ids[0])
-        if isinstance(part, bool) or not isinstance(part, int) or not 0 <= part < size:
+        if isinstance(part, bool) or not isinstance(part, Integral) or not 0 <= part < size:
             raise TargetError(f"a target token must be a text or an id from 0 to {size - 1}, got {part!r}")
-        return part
+        return int(part)
 
     def _continue(self, encoded: Encoded, text: str) -> tuple[Encoded, Target]:
         """The input extended by a continuation: context for the model, not a feature."""
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         if not ids:
             raise TargetError("the continuation is empty")
+        if self.longest is not None and len(encoded) + len(ids) > self.longest:
+            raise TargetError(
+                f"the text has {len(encoded)} tokens and its continuation {len(ids)}, the model takes {self.longest} together"
+            )
         n, extra = len(encoded), torch.tensor([ids], device=self.device)
         inputs = {
             key: torch.cat([value, extra if key == "input_ids" else value.new_ones(1, len(ids))], 1)

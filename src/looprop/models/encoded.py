@@ -1,6 +1,7 @@
 """One input as a model takes it, and what its positions mean to a reader."""
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,8 +10,13 @@ from torch import Tensor
 from looprop.errors import InputError
 
 # A word is a run of letters and digits, apostrophes inside included; anything else that is not space stands alone.
-# Scripts that are written without spaces count every character as a word.
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+(?:['\u2019]\w+)*|[^\w\s]")
+# Scripts that are written without spaces count every character as a word. Marks (accents, vowel signs, skin tones) stay with
+# the character before them, and emoji that are joined or paired are one.
+_MARK, _JOINER = "\u0300", "\u200d"
+_IDEOGRAPH = r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+_SYMBOL = rf"(?:[\U0001f1e6-\U0001f1ff]{{2}}|[^\w\s]){_MARK}*"
+_LETTER = rf"(?:(?!{_IDEOGRAPH})\w[{_MARK}{_JOINER}]*)"
+_WORD = re.compile(rf"{_IDEOGRAPH}{_MARK}*|{_LETTER}+(?:['\u2019]{_LETTER}+)*|{_SYMBOL}(?:{_JOINER}{_SYMBOL})*")
 
 
 @dataclass(frozen=True)
@@ -41,13 +47,21 @@ def words_of(text: str, offsets: Sequence[tuple[int, int] | None]) -> tuple[int 
     (None, 0, 1, 1, 2)
     """
     owner: dict[int, int] = {}
-    for number, match in enumerate(_WORD.finditer(text)):
+    for number, match in enumerate(_WORD.finditer("".join(map(_simplified, text)))):
         owner.update(dict.fromkeys(range(*match.span()), number))
     found: list[int | None] = []
     for span in offsets:
         visible = None if span is None else next((c for c in range(*span) if c in owner), None)
+        if visible is None and span is not None and text[slice(*span)].strip(" ") == "" and span[1] in owner:
+            visible = span[1]  # the lone space mark before a word
         found.append(None if visible is None else owner[visible])
     return tuple(found)
+
+
+def _simplified(character: str) -> str:
+    """Every mark as the same mark, so that a pattern can name them all."""
+    is_mark = unicodedata.category(character).startswith("M") or "\U0001f3fb" <= character <= "\U0001f3ff"
+    return _MARK if is_mark else character
 
 
 def partition(encoded: Encoded, features: str | Sequence[Sequence[int]] = "token") -> tuple[tuple[int, ...], ...]:

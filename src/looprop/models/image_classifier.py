@@ -97,5 +97,7 @@ class ImageClassifier(Adapter):
     def token_scores(self, relevance: Tensor) -> Tensor:
         """Summed over each patch: (B, C, H, W) -> (B, patches)."""
         rows, columns = self.grid
-        blocks = relevance.sum(1).reshape(len(relevance), rows, self.patch[0], columns, self.patch[1])
+        # What is left over beside the last whole patch is not read by the model.
+        pixels = relevance.sum(1)[:, : rows * self.patch[0], : columns * self.patch[1]]
+        blocks = pixels.reshape(len(relevance), rows, self.patch[0], columns, self.patch[1])
         return blocks.sum((2, 4)).flatten(1)

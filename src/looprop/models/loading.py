@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from looprop.errors import ModelError
@@ -85,10 +86,14 @@ def _from_pretrained(source: str | Path, name: str, trust_remote_code: bool, dev
         auto, adapter = _KINDS[kind]
         on_cpu = device is None or torch.device(device).type == "cpu"
         dtype = torch.float32 if on_cpu else "auto"
-        model = getattr(transformers, auto).from_pretrained(source, config=config, dtype=dtype, use_safetensors=True, **options)
+        model, info = getattr(transformers, auto).from_pretrained(
+            source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+        )
+        if missing := sorted(info["missing_keys"]):
+            raise ModelError(f"{name} has no weights for {', '.join(missing[:4])}{' and more' * (len(missing) > 4)}: they would be random")
         reader = transformers.AutoImageProcessor if adapter is ImageClassifier else transformers.AutoTokenizer
         tokenizer = reader.from_pretrained(source, **options)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"cannot load {name!r}: {_first_line(error)}") from error
     model = model.eval() if device is None else model.eval().to(device)
     return adapter(model, tokenizer, name=name)

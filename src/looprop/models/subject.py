@@ -33,6 +33,10 @@ class Subject:
         logits = self.adapter.logits(self.encoded, positions=self.target.positions)
         return float(self.target.value(logits[None])[0])
 
+    def note_output(self, value: float) -> None:
+        """Saves the forward pass of `output` where a method has met the value on its way."""
+        self.__dict__.setdefault("output", value)
+
     def group(self, token_scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of features from scores of positions: a feature's score is the sum of its positions'."""
         return np.array([token_scores[list(group)].sum() for group in self.features])

@@ -1,6 +1,7 @@
 """What is explained: one number read off a model's logits."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -73,8 +74,8 @@ def _index(target: int | str, classes: int, labels: dict[int, str]) -> int:
             if label.lower() == target.lower():
                 return index
         raise UnknownNameError("label", target, labels.values())
-    if isinstance(target, bool) or not isinstance(target, int):
+    if isinstance(target, bool) or not isinstance(target, Integral):
         raise TargetError(f"a target must be a class number, a label, a pair of them or None, got {target!r}")
     if not 0 <= target < classes:
         raise TargetError(f"target {target} does not exist: this model has {classes} classes, 0 to {classes - 1}")
-    return target
+    return int(target)

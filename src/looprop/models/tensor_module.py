@@ -39,11 +39,14 @@ class TensorModule(Adapter):
             raise InputError(f"the input must be a floating-point tensor, got {getattr(item, 'dtype', type(item).__name__)}")
         if item.numel() == 0:
             raise InputError(f"the input is empty: shape {tuple(item.shape)}")
+        if item.dtype in (torch.float16, torch.bfloat16) and item.device.type == "cpu":
+            raise InputError(f"the input is in {item.dtype} on a CPU, where its rounding spoils relevance: use x.float()")
         if not torch.isfinite(item).all():
             raise InputError("the input holds NaN or infinite values")
         names = tuple(str(i) for i in range(item.numel()))
         none, flags = (None,) * len(names), (False,) * len(names)
-        return Encoded({"x": item.detach()[None]}, names, "", none, flags, none)
+        # A copy, since a module may change its input in place.
+        return Encoded({"x": item.detach().clone()[None]}, names, "", none, flags, none)
 
     def forward(self, inputs: Mapping[str, Tensor], *, positions: int = 1) -> Tensor:
         """Logits (B, 1, C); a module that returns (B,) has one class."""

@@ -51,7 +51,7 @@ class TextAdapter(Adapter):
             (
                 e.padding_idx + 1
                 for n, e in self.model.named_modules()
-                if n.endswith("position_embeddings") and getattr(e, "padding_idx", None)
+                if n.endswith("position_embeddings") and getattr(e, "padding_idx", None) is not None
             ),
             0,
         )

@@ -44,8 +44,11 @@ def can_drop(subject: Subject) -> bool:
     if "input_ids" not in subject.encoded.inputs or "attention_mask" not in adapter.arguments:
         return False
     limit = window(adapter)
-    if limit is not None and len(subject.encoded) > limit:
-        return False
+    return (limit is None or len(subject.encoded) <= limit) and takes_positions(adapter)
+
+
+def takes_positions(adapter: Adapter) -> bool:
+    """Can the positions of rows be given from outside?"""
     return "position_ids" in adapter.arguments or position_table(adapter) is not None
 
 

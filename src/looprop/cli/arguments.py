@@ -1,0 +1,40 @@
+"""What the command line says, checked before anything heavy is loaded."""
+
+import sys
+from pathlib import Path
+
+from looprop.errors import DataError, InputError
+from looprop.methods.catalogue import check_name
+
+
+def check_methods(methods: list[str]) -> list[str]:
+    """The methods in order, each once; an unknown one raises."""
+    for method in methods:
+        check_name(method)
+    return list(dict.fromkeys(method.strip() for method in methods))
+
+
+def check_place(path: Path | None, ending: str) -> None:
+    """Raise now if a file cannot be written later."""
+    if path is None:
+        return
+    if path.suffix.lower() != ending:
+        raise InputError(f"the file name must end in {ending}, got {str(path)!r}")
+    if not path.parent.is_dir():
+        raise DataError(f"cannot write {path.name}: there is no folder {str(path.parent)!r}")
+    if path.is_dir():
+        raise DataError(f"cannot write {path}: it is a folder")
+
+
+def read_text(text: str) -> str:
+    """The text itself, or standard input for `-`; what is not Unicode raises."""
+    if text == "-":
+        try:
+            text = sys.stdin.buffer.read().decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise InputError(f"standard input must be UTF-8, got byte 0x{error.object[error.start]:02x} at place {error.start}") from None
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"the text must be Unicode, got something else at place {error.start}") from None
+    return text

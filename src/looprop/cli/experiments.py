@@ -1,0 +1,66 @@
+"""`looprop reproduce` and `looprop report`: an experiment into a folder, and a folder into tables, a figure and a page."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from looprop.cli.options import Debug, Limit, Model, Seed
+from looprop.cli.shell import command, progress, quiet_libraries, say
+
+EXPERIMENTS = ("bilinear", "softmax", "baselines", "layers")
+
+
+def _complete(start: str) -> list[str]:
+    return [name for name in EXPERIMENTS if name.startswith(start)]
+
+
+@command
+def reproduce(
+    experiment: Annotated[str, typer.Argument(help=f"{', '.join(EXPERIMENTS)}, or a YAML file of your own.", autocompletion=_complete)],
+    model: Model = None,
+    data: Annotated[str | None, typer.Option(help="One of the experiment's data sets, or a file of texts.", show_default=False)] = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER", show_default=False)
+    ] = None,
+    report_: Annotated[bool, typer.Option("--report/--no-report", help="Write the report when the run is finished.")] = True,
+    debug: Debug = False,
+) -> None:
+    """Run an experiment of the paper, or one of your own.
+
+    Given again, the command goes on where it was stopped. --model paper is the model that the paper used.
+    """
+    with progress("loading"):
+        quiet_libraries(online=model is not None and not Path(model).is_dir())
+        from looprop.experiments.reproducing import reproduce as run_experiment
+    try:
+        run = run_experiment(experiment, model=model, data=data, limit=limit, seed=seed, out=out, progress=sys.stderr.isatty())
+    except KeyboardInterrupt:
+        say("what is finished is kept: give the same command again to go on")
+        raise
+    say(f"finished: {run.title}")
+    if report_:
+        _write([run.folder], None)
+    typer.echo(run.folder)
+
+
+@command
+def report(
+    run: Annotated[list[Path], typer.Argument(help="Run folders of one experiment, shown together.")],
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the files go. [default: the first run]")] = None,
+    debug: Debug = False,
+) -> None:
+    """Write tables, figure and page of a run."""
+    _write(run, out)
+
+
+def _write(runs: list[Path], out: Path | None) -> None:
+    with progress("writing the report"):
+        from looprop.reports.writing import write_report
+
+        written = write_report(*runs, out=out)
+    for path in written:
+        say(f"wrote {path}")

@@ -1,0 +1,31 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from looprop.methods.catalogue import CATALOGUE
+
+
+def complete_method(start: str) -> list[tuple[str, str]]:
+    """Names and summaries for the shell's completion."""
+    return [(entry.name, entry.summary) for entry in CATALOGUE.values() if entry.name.startswith(start)]
+
+
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method", "-m", metavar="NAME", autocompletion=complete_method, show_default=False,
+        help="A method, with options in brackets; repeat for more. [default: see above]",
+    ),
+]  # fmt: skip
+Model = Annotated[
+    str | None, typer.Option(metavar="NAME", help="A folder or a hub id. [default: the embedded sentiment model]", show_default=False)
+]
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many examples, drawn by the seed.", show_default=False)]
+Seed = Annotated[int, typer.Option(min=0, help="Draws the examples and random scores.")]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable, on standard output.")]
+NoColor = Annotated[bool, typer.Option("--no-color", help="Numbers and signs instead of colours, as when piped or with NO_COLOR set.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and all warnings.")]

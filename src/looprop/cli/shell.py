@@ -1,0 +1,154 @@
+"""What all commands share: two consoles, errors in one line, exit codes, warnings, progress after two seconds.
+
+Exit codes: 0 done, 1 looprop could not do it, 2 wrong usage, 130 interrupted. What was asked for goes to standard output, all talk to
+standard error.
+"""
+
+import functools
+import os
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TextIO
+
+import typer
+
+from looprop.display.data import visible
+from looprop.errors import LoopropError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+P = ParamSpec("P")
+
+# What takes longer than this shows that it is at work.
+PATIENCE = 1.5  # seconds
+
+# How an option of the Python functions is called here.
+_SPELLINGS = {"pass truncation=True": "use --truncate", "features='token'": "--features token"}
+
+
+def output(*, no_color: bool = False) -> "Console":
+    """Where results go."""
+    from rich.console import Console
+
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would end with exit code 1; `command` knows better.
+            raise BrokenPipeError
+
+    return Output(no_color=no_color or None, color_system=None if no_color else "auto", highlight=False, soft_wrap=False)
+
+
+def say(message: str) -> None:
+    """One line of talk."""
+    print(visible(message), file=sys.stderr, flush=True)
+
+
+def command(function: Callable[P, None]) -> Callable[P, None]:
+    """A command that ends with the right exit code and, unless `debug` is set, never with a traceback."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        debug = bool(kwargs.get("debug"))
+        try:
+            with _warnings(debug):
+                function(*args, **kwargs)
+                sys.stdout.flush()
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except BrokenPipeError:
+            # Whoever read has gone, with all that they wanted: nothing is left to say, also at interpreter exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except KeyboardInterrupt:
+            say("looprop: interrupted")
+            raise typer.Exit(130) from None
+        except Exception as error:
+            _fail(error, debug)
+
+    return run
+
+
+def _fail(error: Exception, debug: bool) -> NoReturn:
+    if debug:
+        traceback.print_exception(error)
+    text = " ".join(str(error).split()) or type(error).__name__
+    for python, here in _SPELLINGS.items():
+        text = text.replace(python, here)
+    if isinstance(error, LoopropError):
+        say(f"looprop: {text}")
+    elif isinstance(error, OSError):
+        say(f"looprop: {error.strerror or text}{f': {error.filename}' if error.filename else ''}")
+    else:
+        hint = "" if debug else " (--debug shows where)"
+        say(f"looprop: unexpected {type(error).__name__}: {text[:500]}{hint}")
+    raise typer.Exit(1)
+
+
+@contextmanager
+def _warnings(debug: bool) -> Iterator[None]:
+    """Our own warnings as lines of talk; those of other packages only under --debug."""
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+    ) -> None:
+        if debug or category.__module__.startswith("looprop"):
+            say(f"looprop: warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def progress(title: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
+    """A bar on standard error that appears after a moment, on terminals only; gives a function that says "one more" and what comes next."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    count = (MofNCompleteColumn(),) if total else ()
+    bar = Progress(
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), *count, TimeElapsedColumn(),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+    task = bar.add_task(title, total=total)
+    timer = threading.Timer(PATIENCE, bar.start)
+    timer.daemon = True
+    timer.start()
+
+    def advance(what: str) -> None:
+        bar.update(task, advance=1, description=visible(what) if what else None)
+
+    try:
+        yield advance
+    finally:
+        timer.cancel()
+        # A timer that has gone off may still be starting the bar.
+        timer.join(timeout=1.0)
+        bar.stop()
+
+
+def quiet_libraries(*, online: bool) -> None:
+    """No chatter from transformers; its progress bars only where something may be downloaded."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    if not online:
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+
+
+def tolerant_streams() -> None:
+    """Characters that a terminal's encoding does not have are replaced; closed streams are as if nobody read them."""
+    for name in ("stdout", "stderr"):
+        stream: Any = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open for as long as the process runs
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")

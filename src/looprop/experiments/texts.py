@@ -1,0 +1,110 @@
+"""RQ2 and RQ3: methods, or plans layer by layer, on a data set of texts."""
+
+import hashlib
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from looprop.errors import UnknownNameError
+from looprop.evaluation.example import Row, Task, evaluate_example
+from looprop.evaluation.provenance import weights_hash
+from looprop.evaluation.running import Work
+from looprop.evaluation.setup import Setup
+from looprop.experiments.job import Job, Options
+from looprop.experiments.spec import DataSpec, Spec
+from looprop.inputs.datasets import load_dataset
+from looprop.inputs.examples import Dataset
+from looprop.inputs.files import read_texts
+from looprop.methods.rollout import attention_maps
+from looprop.models.adapter import Adapter
+from looprop.models.loading import load_adapter
+
+PAPER = "paper"
+"""As a model's name: the one that the paper used for this data set."""
+
+
+def prepare_texts(spec: Spec, options: Options) -> Job:
+    """Load model and data, and say what there is to do."""
+    name, of_data = choose_data(spec, options.data)
+    data = _load_data(name, of_data, options)
+    adapter = load_adapter(of_data.model if options.model == PAPER else options.model)
+    layers = adapter.attention_layers(adapter.encode(data.texts[0], truncation=True))
+    plans = layer_plans(layers) if spec.plans else ()
+    setup = Setup((*spec.methods, *plans, *of_data.yardsticks), spec.metrics, curve_features=of_data.curve_features, seed=options.seed)
+    identity = {
+        "spec": spec.to_dict(),
+        "setup": setup.to_dict(),
+        "model": {"weights": weights_hash(adapter.model), "tokenizer": tokenizer_hash(adapter)},
+        "data": {"name": data.name, "split": data.split, "hash": data.hash, "examples": len(data), "of": data.total},
+        "limit": options.limit,
+        "seed": options.seed,
+    }
+    about = {"model": adapter.name, "layers": layers, "data": name, "data_title": data.title, "subset": data.subset, "examples": len(data)}
+    measure = measure_with_entropy if spec.plans else evaluate_example
+
+    def prepare(folder: Path, *, progress: bool) -> Work:
+        return partial(measure, adapter, setup=setup)
+
+    tasks = [Task(example.id, example.text) for example in data]
+    return Job(f"{spec.name}: {data.title}, {adapter.name}", tasks, prepare, identity, about)
+
+
+def choose_data(spec: Spec, wanted: str | None) -> tuple[str, DataSpec]:
+    """The data set of that name, by default the first; a file of one's own texts takes the first one's settings."""
+    first = next(iter(spec.data))
+    name = wanted or first
+    if name in spec.data:
+        return name, spec.data[name]
+    if Path(name).suffix or Path(name).exists():
+        return name, spec.data[first]
+    raise UnknownNameError(f"data set of {spec.name}", name, spec.data)
+
+
+def _load_data(name: str, of_data: DataSpec, options: Options) -> Dataset:
+    if Path(name).suffix or Path(name).exists():
+        return read_texts(name, limit=options.limit, seed=options.seed)
+    return load_dataset(name, split=of_data.split or None, form=of_data.form, limit=options.limit, seed=options.seed)
+
+
+def layer_plans(layers: int) -> tuple[str, ...]:
+    """CP-LRP in the first k layers, in the last k, and in one layer, for every k, as method names.
+
+    >>> layer_plans(2)
+    ('lrp[cp=:1]', 'lrp[cp=:2]', 'lrp[cp=1:]', 'lrp[cp=2:]', 'lrp[cp=1]', 'lrp[cp=2]')
+    """
+    every = range(1, layers + 1)
+    return (*(f"lrp[cp=:{k}]" for k in every), *(f"lrp[cp={k}:]" for k in every), *(f"lrp[cp={k}]" for k in every))
+
+
+def measure_with_entropy(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
+    """The rows of one example, with the mean attention entropy of each layer beside those of AttnLRP."""
+    rows = evaluate_example(adapter, task, setup)
+    entropies: list[float] = []
+    if not rows[0]["error"]:
+        encoded = adapter.encode(task.item, truncation=setup.truncation)
+        entropies = [relative_entropy(weights) for weights in attention_maps(adapter, encoded)]
+    return [{**row, "entropy": entropies if row["method"] == "attnlrp" else []} for row in rows]
+
+
+def relative_entropy(weights: Tensor) -> float:
+    """The entropy of attention rows as a share of its maximum, log T, averaged over heads and rows: 1 is flat, 0 is one key.
+
+    >>> relative_entropy(torch.full((1, 3, 4), 0.25))
+    1.0
+    """
+    if weights.shape[-1] < 2:
+        return math.nan
+    entropy = torch.special.entr(weights.double()).sum(-1) / math.log(weights.shape[-1])
+    return float(entropy.mean())
+
+
+def tokenizer_hash(adapter: Adapter) -> str:
+    """SHA-256 of what a tokenizer does, as far as it can be written down."""
+    tokenizer: Any = getattr(adapter, "tokenizer", None)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    text = backend.to_str() if backend is not None else repr(sorted(getattr(tokenizer, "get_vocab", dict)().items()))
+    return hashlib.sha256(f"{text}:{getattr(tokenizer, 'model_max_length', None)}".encode()).hexdigest()

@@ -1,0 +1,184 @@
+"""`looprop explain`: what it shows, writes and hands on."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import Result
+
+from browser import Browser
+from cli.conftest import CHAT, Run
+from looprop import Explanation, Explanations, load
+from looprop.cli.prompts import chat_text, parse_target
+from looprop.errors import InputError
+from tiny import byte_fallback, byte_level
+
+TEXT = "the film is not very good"
+
+
+def answer(result: Result) -> dict[str, object]:
+    """What stands on standard output, as JSON, after a run without error."""
+    assert result.exit_code == 0, result.output
+    found: dict[str, object] = json.loads(result.stdout)
+    return found
+
+
+def test_the_json_is_what_python_gives(looprop: Run, classifier: str) -> None:
+    ours = load(classifier).explain(TEXT, "attnlrp", target="negative")
+    said = Explanation.from_dict(answer(looprop("explain", TEXT, "--model", classifier, "-m", "attnlrp", "--target", "negative", "--json")))
+    assert said.features == ours.features
+    assert (said.label, said.target, said.method, said.text) == ("negative", 0, "attnlrp", TEXT)
+    np.testing.assert_allclose(said.scores, ours.scores, rtol=1e-5, atol=1e-7)
+
+
+def test_several_methods_come_with_leave_one_out(looprop: Run, classifier: str) -> None:
+    arguments = ("explain", TEXT, "--model", classifier, "-m", "cp-lrp", "-m", "ig[steps=4]", "--json")
+    assert [e.method for e in Explanations.from_dict(answer(looprop(*arguments)))] == ["loo", "cp-lrp", "ig[steps=4]"]
+    assert [e.method for e in Explanations.from_dict(answer(looprop(*arguments, "--no-loo")))] == ["cp-lrp", "ig[steps=4]"]
+    one = answer(looprop("explain", TEXT, "--model", classifier, "-m", "cp-lrp", "--loo", "--json"))
+    assert [e.method for e in Explanations.from_dict(one)] == ["loo", "cp-lrp"]
+
+
+def test_methods_stand_side_by_side_with_their_r(looprop: Run, classifier: str) -> None:
+    shown = looprop("explain", TEXT, "--model", classifier, "-m", "cp-lrp", "-m", "random").stdout
+    bench = load(classifier)
+    loo = bench.explain(TEXT, "loo")
+    for method in ("loo", "cp-lrp", "random"):
+        r = bench.explain(TEXT, method).correlation(loo)
+        line = next(line for line in shown.splitlines() if line.startswith(method))
+        assert f"{r:+.2f}".replace("-", "−") in line
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [("2", 2), ("positive", 2), ("POSITIVE", 2), ("positive,negative", [2, 0]), ("2, 0", [2, 0])],
+)
+def test_targets_of_a_classifier(looprop: Run, classifier: str, target: str, expected: object) -> None:
+    assert answer(looprop("explain", TEXT, "--model", classifier, "--target", target, "--json"))["target"] == expected
+
+
+def test_features(looprop: Run, classifier: str) -> None:
+    found = answer(looprop("explain", "unbelievable fun", "--model", classifier, "--features", "word", "--json"))
+    assert found["features"] == ["[CLS]", "unbelievable", "fun", "[SEP]"]
+
+
+def test_standard_input_and_pairs(looprop: Run, classifier: str) -> None:
+    found = answer(looprop("explain", "-", "--pair", "very great", "--model", classifier, "--json", stdin=f"{TEXT}\n"))
+    assert found["text"] == f"{TEXT}\nvery great"
+
+
+def test_without_colour_there_are_numbers(looprop: Run, classifier: str) -> None:
+    score = load(classifier).explain(TEXT).scores[3]
+    shown = looprop("explain", TEXT, "--model", classifier).stdout
+    assert "\x1b" not in shown
+    assert "is[" in shown
+    assert f"{abs(score):.3f}"[:4] in shown
+
+
+def test_with_colour_there_are_colours(looprop: Run, classifier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert "\x1b[" in looprop("explain", TEXT, "--model", classifier).stdout
+    assert "\x1b" not in looprop("explain", TEXT, "--model", classifier, "--no-color").stdout
+
+
+def test_files_are_written_and_named_on_standard_error(looprop: Run, classifier: str, tmp_path: Path) -> None:
+    for methods in (["-m", "cp-lrp"], ["-m", "cp-lrp", "-m", "attnlrp"]):
+        page, picture = tmp_path / f"{len(methods)}.html", tmp_path / f"{len(methods)}.png"
+        result = looprop("explain", TEXT, "--model", classifier, *methods, "--html", str(page), "--png", str(picture), "--json")
+        assert answer(result)
+        assert f"wrote {page}" in result.stderr
+        assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+        assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.browser
+def test_the_page_opens_and_text_stays_text(looprop: Run, classifier: str, tmp_path: Path, browser: Browser) -> None:
+    page = tmp_path / "page.html"
+    text = "<script>x</script> unbelievable"
+    assert looprop("explain", text, "--model", classifier, "-m", "cp-lrp", "-m", "loo", "--html", str(page)).exit_code == 0
+    browser.open(page)
+    assert browser.errors == []
+    assert browser.evaluate("document.querySelector('main script')") is None
+    assert "<script>x</script>" in browser.evaluate("document.querySelector('.tokens .strip').textContent")
+    browser.hover(".tokens .strip .f")
+    assert "position 1 of" in browser.evaluate("getComputedStyle(document.querySelector('.tokens .strip .f:hover'), '::after').content")
+    browser.click(".word-switch")
+    words = browser.evaluate(
+        "[...document.querySelectorAll('.words .strip .f')].filter(e => e.getClientRects().length).map(e => e.textContent)"
+    )
+    assert "unbelievable" in words
+
+
+def test_a_language_model_explains_its_next_token(looprop: Run, language_model: str) -> None:
+    found = answer(looprop("explain", "the film is", "--model", language_model, "--json"))
+    assert found["target"] == load(language_model).explain("the film is").target
+    assert found["outside_scale"] == [True] + [False] * (len(found["features"]) - 1)  # type: ignore[arg-type]
+
+
+def test_a_prompt_goes_into_the_chat_template(looprop: Run, language_model: str) -> None:
+    arguments = ("explain", "--prompt", "is it good", "--model", language_model, "--json")
+    assert answer(looprop(*arguments))["text"] == "<user>is it good<assistant>"
+    assert answer(looprop(*arguments, "--system", "a"))["text"] == "<system>a<user>is it good<assistant>"
+    assert answer(looprop(*arguments, "--no-chat"))["text"] == "is it good"
+
+
+def test_continuations_given_and_generated(looprop: Run, language_model: str) -> None:
+    arguments = ("explain", "the film is", "--model", language_model, "--json")
+    given = answer(looprop(*arguments, "--continuation", " good"))
+    assert given["label"] == " good"
+    assert given["output"] == pytest.approx(load(language_model).explain("the film is", target="continuation: good").output, abs=1e-5)
+    assert "".join(given["features"]) == "the film is"  # type: ignore[arg-type]
+    generated = looprop(*arguments, "--generate", "3")
+    assert answer(generated)["label"]
+    assert "the model continues: " in generated.stderr
+
+
+def test_a_contrast_of_two_tokens(looprop: Run, language_model: str) -> None:
+    tokenizer = load(language_model).tokenizer
+    good, bad = (tokenizer(word, add_special_tokens=False)["input_ids"] for word in (" good", " bad"))
+    assert len(good) == len(bad) == 1
+    found = answer(looprop("explain", "the film is", "--model", language_model, "--target", " good, bad", "--json"))
+    assert found["target"] == [good[0], bad[0]]
+    by_id = answer(looprop("explain", "the film is", "--model", language_model, "--target", f"id:{good[0]},id:{bad[0]}", "--json"))
+    assert by_id["target"] == found["target"]
+
+
+def test_a_template_that_begins_like_the_tokenizer_is_not_doubled() -> None:
+    tokenizer = byte_fallback()  # puts <s> before every text
+    tokenizer.chat_template = "{{ bos_token }}" + CHAT
+    text = chat_text(tokenizer, "good")
+    template = tokenizer.apply_chat_template([{"role": "user", "content": "good"}], tokenize=True, add_generation_prompt=True)
+    wanted = template if isinstance(template, list) else template["input_ids"]
+    assert tokenizer(text)["input_ids"] == wanted
+    assert wanted.count(tokenizer.bos_token_id) == 1
+
+
+def test_a_template_that_tokens_cannot_follow_is_refused() -> None:
+    tokenizer = byte_fallback()
+    tokenizer.chat_template = CHAT  # without <s>, which the tokenizer adds
+    with pytest.raises(InputError, match="--no-chat"):
+        chat_text(tokenizer, "good")
+
+
+def test_a_broken_template_is_named() -> None:
+    tokenizer = byte_level()
+    tokenizer.chat_template = "{{ raise_exception('no prompts today') }}"
+    with pytest.raises(InputError, match="no prompts today"):
+        chat_text(tokenizer, "good")
+
+
+def test_a_system_turn_needs_a_template() -> None:
+    with pytest.raises(InputError, match="--system"):
+        chat_text(byte_level(), "good", "be kind")
+
+
+def test_digits_are_classes_of_classifiers_and_text_of_language_models(classifier: str, language_model: str) -> None:
+    classes, tokens = load(classifier).adapter, load(language_model).adapter
+    assert parse_target("1", classes) == 1
+    assert parse_target("1", tokens) == "1"
+    assert parse_target(",", tokens) == ","
+    assert parse_target(None, tokens) is None
+    assert parse_target("a,b", classes) == ("a", "b")

@@ -1,0 +1,92 @@
+"""The command as a process of its own: start-up, closed pipes, full disks, Ctrl-C."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "looprop"]
+# Runs the command and stops it from inside, at a place where it is at work.
+INTERRUPTED = """
+import os, signal, sys
+from looprop.cli import main
+from looprop.methods.loo import LeaveOneOut
+LeaveOneOut.attribute = lambda self, subjects: os.kill(os.getpid(), signal.SIGINT)
+sys.argv = ["looprop", *sys.argv[1:]]
+main.main()
+"""
+
+
+def processor_seconds(arguments: list[str]) -> float:
+    """Processor time of one run: on a busy machine the clock on the wall says nothing."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([*COMMAND, *arguments], capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["methods"], ["explain", "--help"]], ids=" ".join)
+def test_start_up_is_quick(arguments: list[str]) -> None:
+    assert min(processor_seconds(arguments) for _ in range(3)) < 0.5
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    run = subprocess.Popen([*COMMAND, "methods"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert run.stdout is not None
+    assert run.stderr is not None
+    run.stdout.close()
+    said = run.stderr.read()
+    run.stderr.close()
+    assert (run.wait(), said) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_is_one_line() -> None:
+    with open("/dev/full", "wb") as full:
+        run = subprocess.run([*COMMAND, "methods"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr == "looprop: No space left on device\n"
+
+
+def test_closed_standard_output() -> None:
+    run = subprocess.run(f"{sys.executable} -m looprop methods >&-", shell=True, capture_output=True, check=False)
+    assert (run.returncode, run.stderr) == (0, b"")
+
+
+def test_a_terminal_without_unicode() -> None:
+    run = subprocess.run([*COMMAND, "methods"], env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False)
+    assert (run.returncode, run.stderr) == (0, b"")
+
+
+@pytest.mark.slow
+def test_json_alone_on_standard_output(classifier: str) -> None:
+    run = subprocess.run([*COMMAND, "explain", "good fun", "--model", classifier, "--json"], capture_output=True, check=True)
+    assert json.loads(run.stdout)["text"] == "good fun"
+    assert run.stderr == b""
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_middle_of_a_run(classifier: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("as it was", encoding="utf-8")
+    arguments = ["explain", "good fun", "--model", classifier, "-m", "cp-lrp", "-m", "loo", "--html", str(page)]
+    run = subprocess.run([sys.executable, "-c", INTERRUPTED, *arguments], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "looprop: interrupted\n")
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("page.html", "as it was")]
+
+
+def test_ctrl_c_while_it_starts() -> None:
+    run = subprocess.Popen([*COMMAND, "explain", "good"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(0.6)
+    run.send_signal(signal.SIGINT)
+    out, said = run.communicate(timeout=60)
+    # Stopped while Python itself was starting, it ends by the signal.
+    assert run.returncode in (130, -signal.SIGINT)
+    assert out == ""
+    assert "Traceback" not in said or run.returncode == -signal.SIGINT

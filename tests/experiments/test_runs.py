@@ -1,0 +1,176 @@
+"""Runs on texts: resumed, killed, damaged, refused, reported."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from evaluation.tiny import TEXTS, save_tiny
+from looprop.errors import DataError, UnknownNameError
+from looprop.evaluation.summary import values_of
+from looprop.experiments.reproducing import Run, read_run, reproduce
+from looprop.experiments.texts import relative_entropy
+from looprop.experiments.verdicts import verdicts
+from looprop.reports.writing import write_report
+
+
+def without_times(run: Run) -> str:
+    return repr([{**row, "seconds": 0} for row in run.rows])
+
+
+@pytest.fixture(scope="module")
+def layers(model_folder: Path, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return reproduce("layers", model=str(model_folder), data=str(texts), out=tmp_path_factory.mktemp("layers"), progress=False)
+
+
+def test_all_layers_is_cp_lrp_and_the_first_layer_is_the_first_layer(layers: Run) -> None:
+    for metric in ("loo-r", "lerf", "morf", "delta"):
+        values = values_of(layers.rows, metric)
+        for same in ("lrp[cp=:3]", "lrp[cp=1:]"):
+            assert values[same] == pytest.approx(values["cp-lrp"])
+        assert values["lrp[cp=:1]"] == pytest.approx(values["lrp[cp=1]"])
+        assert values["lrp[cp=3:]"] == pytest.approx(values["lrp[cp=3]"])
+    assert values_of(layers.rows, "loo-r")["lrp[cp=2]"] != pytest.approx(values_of(layers.rows, "loo-r")["cp-lrp"])
+
+
+def test_every_example_has_the_entropy_of_every_layer(layers: Run) -> None:
+    rows = [row for row in layers.rows if row["method"] == "attnlrp"]
+    assert len(rows) == len(TEXTS)
+    assert all(len(row["entropy"]) == 3 and all(0 < e <= 1 for e in row["entropy"]) for row in rows)
+
+
+def test_relative_entropy_against_a_loop() -> None:
+    weights = torch.softmax(torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0)) * 2, -1)
+    entropies = [-sum(float(p) * np.log(float(p)) for p in row) / np.log(4) for head in weights for row in head]
+    assert relative_entropy(weights) == pytest.approx(np.mean(entropies), abs=1e-6)
+    assert relative_entropy(torch.eye(3)[None]) == 0.0
+
+
+def test_a_run_that_goes_on_equals_one_without_a_break(layers: Run, model_folder: Path, texts: Path, tmp_path: Path) -> None:
+    def stops(work, items):
+        for i, item in enumerate(items):
+            if i == 2:
+                raise KeyboardInterrupt
+            yield work(item)
+
+    options = {"model": str(model_folder), "data": str(texts), "out": tmp_path, "progress": False}
+    for expected in (2, 4):
+        with pytest.raises(KeyboardInterrupt):
+            reproduce("layers", engine=stops, **options)
+        part = read_run(tmp_path)
+        assert len({row["example"] for row in part.rows}) == expected, "what was computed before the interruption is kept"
+        assert part.title.endswith("(unfinished)")
+    whole = reproduce("layers", **options)
+    assert without_times(whole) == without_times(layers)
+    assert len(whole.manifest["sessions"]) == 3
+    assert whole.finished
+
+
+def test_a_damaged_part_is_computed_anew_and_reported(layers: Run, model_folder: Path, texts: Path, tmp_path: Path) -> None:
+    options = {"model": str(model_folder), "data": str(texts), "out": tmp_path, "progress": False}
+    reproduce("layers", **options)
+    victim = next((tmp_path / "parts").glob("*.parquet"))
+    victim.write_bytes(victim.read_bytes()[:-100])
+    run = reproduce("layers", **options)
+    assert without_times(run) == without_times(layers)
+    assert run.damaged == [victim.name]
+    write_report(tmp_path)
+    assert victim.name in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_what_changed_is_named(layers: Run, model_folder: Path, texts: Path, tmp_path: Path) -> None:
+    options = {"model": str(model_folder), "data": str(texts), "out": layers.folder, "progress": False}
+    with pytest.raises(DataError, match=r"spec\.name \(was \"layers\", is \"baselines\"\)"):
+        reproduce("baselines", **options)
+    with pytest.raises(DataError, match=r"limit \(was null, is 2\)"):
+        reproduce("layers", limit=2, **options)
+    with pytest.raises(DataError, match=r"model\.weights"):
+        reproduce("layers", **{**options, "model": str(save_tiny(tmp_path / "other", seed=1))})
+    (tmp_path / "texts.txt").write_text("\n".join([*TEXTS[:-1], "a dull film"]), encoding="utf-8")
+    with pytest.raises(DataError, match=r"data\.hash"):
+        reproduce("layers", **{**options, "data": str(tmp_path / "texts.txt")})
+
+
+def test_unknown_names_and_folders(model_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'baselines'"):
+        reproduce("baseline", progress=False)
+    with pytest.raises(UnknownNameError, match="unknown data set of layers 'sst'; did you mean 'sst2'"):
+        reproduce("layers", data="sst", model=str(model_folder), progress=False)
+    with pytest.raises(DataError, match=r"holds no manifest.json"):
+        write_report(tmp_path)
+
+
+def test_reports_of_a_run(layers: Run, tmp_path: Path) -> None:
+    paths = write_report(layers.folder, layers.folder, out=tmp_path)
+    assert {path.name for path in paths} == {"report.html", "report.md", "tables.tex", "summary.csv", "figure.svg", "figure.png"}
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "https://" not in page
+    assert "data:image/svg+xml;base64," in page
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    figure = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert figure.count("AttnLRP") == 1, "one line in the legend"
+    assert figure.count("layer k<") == 4, "four panels"
+    tex = (tmp_path / "tables.tex").read_text(encoding="utf-8")
+    assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") > 3
+    claims = {v.claim: v.holds for v in verdicts(layers)}
+    assert claims["CP-LRP in all layers is CP-LRP"]
+    assert claims["L_{:1} and L_1 agree"]
+
+
+KILLER = """
+import os, random, signal, sys, time
+import torch
+from pathlib import Path
+from looprop.experiments.reproducing import reproduce
+model, data, spec, out = sys.argv[1:]
+torch.set_num_threads(1)
+def go(folder):
+    return reproduce(spec, model=model, data=data, out=folder, progress=False, part_examples=1)
+start = time.monotonic()
+whole = go(out + "/whole")
+usual = time.monotonic() - start
+kept = []
+for seed in range(10):
+    child = os.fork()
+    if child == 0:
+        rng = random.Random(seed)
+        if seed % 2:  # at a seeded time
+            signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.005, 0.1) * usual)
+            signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        else:  # in the middle of writing: at a seeded call of fsync or rename
+            name, count = rng.choice(["fsync", "replace"]), rng.randint(1, 5)
+            owner = os if name == "fsync" else Path
+            real, calls = getattr(owner, name), []
+            def counted(*arguments):
+                calls.append(1)
+                if len(calls) == count:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*arguments)
+            setattr(owner, name, counted)
+        go(out + "/killed")
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    kept.append(os.WIFSIGNALED(status))
+again = go(out + "/killed")
+plain = lambda run: repr([{**row, "seconds": 0} for row in run.rows])
+print(sum(kept), len(again.manifest["sessions"]), plain(again) == plain(whole), again.finished)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_ten_moments_equals_an_uninterrupted_one(model_folder: Path, tmp_path: Path) -> None:
+    many = tmp_path / "many.txt"
+    many.write_text("\n".join(f"{a} and {b}" for a in TEXTS for b in TEXTS[:5]), encoding="utf-8")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("{name: x, kind: texts, question: 'killed?', data: {sst2: {}}, methods: [loo, attnlrp, cp-lrp]}", encoding="utf-8")
+    command = [sys.executable, "-c", KILLER, str(model_folder), str(many), str(spec), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    killed, sessions, same, finished = done.stdout.split()
+    assert int(killed) == 10, "every child was killed before it could finish"
+    assert int(sessions) >= 8, "nearly every one got as far as writing the manifest"
+    assert (same, finished) == ("True", "True")
