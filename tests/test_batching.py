@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 import transformers as hf
-import zoo
 
 import looprop
+import tiny
+import zoo
 
 TEXTS = ["the film", "a very bad movie, isn't it?", "this was unbelievable fun and great!", "good"]
 METHODS = ["attnlrp", "cp-lrp", "lrp[cp=2]", "lrp[epsilon=0.01]", "grad-x-input"]

@@ -1,15 +1,13 @@
-"""Text classifiers, causal language models and image classifiers: targets, offsets, words."""
+"""Text classifiers: targets, pairs, features, and the offsets and words of every kind of fast tokenizer."""
 
 from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
-import transformers as hf
-import zoo
 
 import looprop
+import tiny
 from looprop.errors import InputError, TargetError, UnknownNameError
 from looprop.models.encoded import words_of
 
@@ -19,11 +17,6 @@ TEXT = "The film isn't good!"
 @pytest.fixture(scope="module")
 def classifier() -> looprop.Workbench:
     return looprop.load(tiny.tiny_classifier(dtype=torch.float64))
-
-
-@pytest.fixture(scope="module")
-def decoder() -> looprop.Workbench:
-    return looprop.load(tiny.tiny_decoder(dtype=torch.float64))
 
 
 def logits_of(bench: looprop.Workbench, text: str | tuple[str, str]) -> Any:
@@ -227,184 +220,3 @@ def test_a_slow_tokenizer_has_no_offsets() -> None:
     assert e.offsets == [None] * 5
     with pytest.raises(InputError, match="fast tokenizer"):
         bench.explain("unbelievable", features="word")
-
-
-# ----- causal language models
-
-
-def last_logits(bench: looprop.Workbench, text: str) -> Any:
-    return logits_of(bench, text)[-1]
-
-
-def test_next_token_by_default_by_id_and_by_text(decoder: looprop.Workbench) -> None:
-    logits = last_logits(decoder, "the film is")
-    e = decoder.explain("the film is")
-    assert e.target == int(logits.argmax())
-    assert e.output == pytest.approx(float(logits.max()))
-    good = decoder.tokenizer(" good")["input_ids"]
-    assert len(good) == 1
-    by_text, by_id = decoder.explain("the film is", target=" good"), decoder.explain("the film is", target=good[0])
-    assert by_text.target == by_id.target == good[0]
-    assert by_text.label == " good"
-    assert by_text.output == pytest.approx(float(logits[good[0]]))
-    np.testing.assert_array_equal(by_text.scores, by_id.scores)
-
-
-def test_pair_of_tokens(decoder: looprop.Workbench) -> None:
-    logits = last_logits(decoder, "the film is")
-    good, bad = (decoder.tokenizer(t)["input_ids"][0] for t in (" good", " bad"))
-    e = decoder.explain("the film is", target=(" good", " bad"))
-    assert e.target == (good, bad)
-    assert e.output == pytest.approx(float(logits[good] - logits[bad]))
-    plus, minus = (decoder.explain("the film is", target=t) for t in (good, bad))
-    np.testing.assert_allclose(e.scores, plus.scores - minus.scores, rtol=1e-8, atol=1e-12)
-
-
-def test_continuation_is_a_sum_of_log_probabilities(decoder: looprop.Workbench) -> None:
-    text, continuation = "the film is", " not good!"
-    e = decoder.explain(text, "grad-x-input", target=f"continuation:{continuation}")
-    ids = decoder.tokenizer(continuation)["input_ids"]
-    expected, so_far = 0.0, decoder.tokenizer(text)["input_ids"]
-    for token in ids:  # one token after the other, each from its own forward pass
-        with torch.no_grad():
-            logits = decoder.model(input_ids=torch.tensor([so_far])).logits[0, -1]
-        expected += float(logits[token] - torch.logsumexp(logits, 0))
-        so_far = [*so_far, token]
-    assert len(ids) > 1
-    assert e.output == pytest.approx(expected)
-    assert len(e) == len(decoder.tokenizer(text)["input_ids"])  # the continuation is context, not a feature
-    assert e.target == continuation
-
-
-def test_continuation_gradient_by_finite_differences(decoder: looprop.Workbench) -> None:
-    """x dg/dx along the embedding of one token: scale it by 1 + h."""
-    text, continuation = "the film is", " good!"
-    e = decoder.explain(text, "grad-x-input", target=f"continuation:{continuation}")
-    ids, extra = (decoder.tokenizer(t)["input_ids"] for t in (text, continuation))
-    embedded = decoder.model.get_input_embeddings()(torch.tensor([ids + extra])).detach()  # type: ignore[operator]
-
-    def value(position: int, factor: float) -> float:
-        scaled = embedded.clone()
-        scaled[0, position] *= factor
-        with torch.no_grad():
-            log_probabilities = decoder.model(inputs_embeds=scaled).logits[0].log_softmax(-1)
-        return sum(float(log_probabilities[len(ids) - 1 + k, token]) for k, token in enumerate(extra))
-
-    h = 1e-5
-    expected = [(value(i, 1 + h) - value(i, 1 - h)) / (2 * h) for i in range(len(ids))]
-    np.testing.assert_allclose(e.scores, expected, rtol=1e-5, atol=1e-8)
-
-
-def test_targets_of_different_kinds_together(decoder: looprop.Workbench) -> None:
-    """A continuation makes the input longer; the others must not see that."""
-    targets = ["continuation: good!", " bad", "continuation: fun"]
-    for e, target in zip(decoder.explain("the film is", target=targets), targets, strict=True):
-        alone = decoder.explain("the film is", target=target)
-        assert e.output == pytest.approx(alone.output)
-        np.testing.assert_allclose(e.scores, alone.scores, rtol=1e-8, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        (" not good", "3 tokens of this model, a target must be one"),
-        (300, "from 0 to 299"),
-        (-1, "from 0 to 299"),
-        (True, "a text or an id"),
-        ((1, 2, 3), "a pair"),
-        ((" good", " good"), "two different tokens"),
-        ("continuation:", "continuation is empty"),
-        ("continuation:" + "x" * 70, "the model takes 64 together"),
-    ],
-)
-def test_tokens_that_cannot_be_targets(decoder: looprop.Workbench, target: Any, message: str) -> None:
-    with pytest.raises(TargetError, match=message):
-        decoder.explain("the film is", target=target)
-
-
-def test_a_word_outside_the_vocabulary_is_no_target() -> None:
-    tokenizer = tiny.wordpiece()
-    bench = looprop.load(tiny.tiny_decoder(tokenizer))
-    with pytest.raises(TargetError, match="not in the vocabulary"):
-        bench.explain("the film is", target="\u65e5")
-    assert bench.explain("the film is", target="good").label == "good"
-
-
-def test_sentencepiece_decoder_takes_a_word_as_target() -> None:
-    tokenizer = tiny.byte_fallback()
-    config = hf.LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=48,
-        max_position_embeddings=64,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    bench = looprop.load((hf.LlamaForCausalLM(config), tokenizer))
-    e = bench.explain("the good", target="good")
-    assert e.target == tokenizer.convert_tokens_to_ids("▁good")
-    assert e.features == ["<s>", "the", " good"]
-    assert e.special == [True, False, False]
-
-
-def test_causal_models_ignore_what_comes_later(decoder: looprop.Workbench) -> None:
-    """The last token's own logits come from everything before it: all tokens count, and nothing else does."""
-    e = decoder.explain("the film is not good", "attnlrp")
-    assert (np.abs(e.scores) > 0).all()
-
-
-# ----- images
-
-
-@pytest.fixture(scope="module")
-def vit() -> looprop.Workbench:
-    return looprop.Workbench(looprop.load((zoo.build("vit"), None)).adapter)
-
-
-def image(seed: int = 0) -> torch.Tensor:
-    return torch.rand(1, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-@pytest.mark.parametrize("method", ["attnlrp", "cp-lrp", "grad-x-input"])
-def test_patches_add_up_to_their_pixels(vit: looprop.Workbench, method: str) -> None:
-    e = vit.explain(image(), method, target=1)
-    assert len(e) == 16
-    pixels = looprop.attribute(lambda x: vit.model(pixel_values=x).logits, image()[None], method, target=1)[0, 0]
-    for row in range(4):
-        for column in range(4):
-            expected = float(pixels[4 * row : 4 * row + 4, 4 * column : 4 * column + 4].sum())
-            assert e.scores[4 * row + column] == pytest.approx(expected, rel=1e-9, abs=1e-12)
-            assert e.features[4 * row + column] == f"{row},{column}"
-    assert e.scores.sum() == pytest.approx(float(pixels.sum()))
-
-
-def test_images_in_a_batch_and_as_arrays(vit: looprop.Workbench) -> None:
-    together = vit.explain([image(0), image(1).numpy()], "attnlrp")
-    for seed, e in enumerate(together):
-        np.testing.assert_allclose(e.scores, vit.explain(image(seed)[None], "attnlrp").scores, rtol=1e-8, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (torch.zeros(1, 8, 8), "shape"),
-        (torch.zeros(2, 1, 16, 16), "shape"),
-        (torch.zeros(1, 16, 16, dtype=torch.uint8), "floating-point"),
-        (torch.full((1, 16, 16), torch.nan), "NaN"),
-        ("cat.png", "give the image processor"),
-    ],
-    ids=["small", "batch", "bytes", "nan", "path"],
-)
-def test_images_that_cannot_be_explained(vit: looprop.Workbench, bad: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        vit.explain(bad)
-
-
-def test_image_that_is_no_multiple_of_the_patch() -> None:
-    torch.manual_seed(0)
-    config = hf.ViTConfig(
-        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, image_size=18, patch_size=4, num_channels=1, num_labels=2
-    )
-    bench = looprop.load((hf.ViTForImageClassification(config), None))
-    x = torch.rand(1, 18, 18)
-    e = bench.explain(x, "attnlrp", target=0)
-    pixels = looprop.attribute(lambda y: bench.model(pixel_values=y).logits, x[None], "attnlrp", target=0)
-    assert len(e) == 16
-    assert e.scores.sum() == pytest.approx(float(pixels.sum()), rel=1e-4)

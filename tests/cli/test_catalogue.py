@@ -9,21 +9,17 @@ import pytest
 from looprop.errors import UnknownNameError
 from looprop.methods.base import Method
 from looprop.methods.catalogue import CATALOGUE, Entry, check_name
-from looprop.methods.registry import make_method, method_class, method_names
+from looprop.methods.registry import make_method, method_class
 from looprop.models.loading import adapt
 from looprop.workbench import Workbench
 from tiny import tiny_classifier
 
-TEXT = "the film is not very good"
+TEXT = "the film is not very good and this movie was a very bad movie"
 
 
 @pytest.fixture(scope="module")
 def bench() -> Workbench:
     return Workbench(adapt(*tiny_classifier()))
-
-
-def test_the_same_names() -> None:
-    assert set(CATALOGUE) == set(method_names())
 
 
 @pytest.mark.parametrize("entry", CATALOGUE.values(), ids=list(CATALOGUE))
@@ -38,9 +34,9 @@ def test_an_entry_says_what_its_class_says(entry: Entry) -> None:
 def test_the_cost_is_what_the_method_reports(entry: Entry, bench: Workbench) -> None:
     method = make_method(entry.example or entry.name)
     explanation = bench.explain(TEXT, method)
-    tokens = features = len(explanation)
-    options = {"F": features, "T": tokens, "rows": min(tokens, method.options.get("rows", 0)), "steps": method.options.get("steps", 0)}
-    assert explanation.cost == pytest.approx(eval(entry.cost, {"__builtins__": {}}, options))
+    count = len(explanation)  # every token is a feature, and there are more of them than rows
+    names = {"F": count, "T": count, **method.options}
+    assert explanation.cost == pytest.approx(eval(entry.cost, {"__builtins__": {}}, names))
 
 
 @pytest.mark.parametrize("entry", CATALOGUE.values(), ids=list(CATALOGUE))

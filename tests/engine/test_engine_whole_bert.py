@@ -5,9 +5,9 @@ from typing import Any, Literal
 import pytest
 import torch
 import transformers as hf
-from engine.whole_bert import propagate
 from torch import Tensor
 
+from engine.whole_bert import propagate
 from looprop import Plan, relevance
 
 LAYERS = 4

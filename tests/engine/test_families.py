@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-import zoo
 from torch import Tensor, nn
 
+import zoo
 from looprop import Plan, relevance
 
 PLANS = {
@@ -120,7 +120,9 @@ def test_attention_in_one_call_or_written_out_is_the_same(models: dict[str, nn.M
 
 
 def gelu_modules(model: nn.Module) -> list[tuple[nn.Module, str]]:
-    return [(parent, key) for parent in model.modules() for key, child in parent.named_children() if type(child).__name__ == "NewGELUActivation"]
+    return [
+        (parent, key) for parent in model.modules() for key, child in parent.named_children() if type(child).__name__ == "NewGELUActivation"
+    ]
 
 
 @pytest.mark.parametrize("name", ["gpt2", "albert"])

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
-import zoo
 from torch import Tensor, nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 import looprop
+import tiny
+import zoo
 from looprop import Plan, relevance
 from looprop.errors import LoopropError, PlanError, RuleError
 from looprop.methods.lrp import LRP
@@ -148,7 +148,10 @@ def test_after_a_failure_inside_the_context_manager() -> None:
     model = zoo.build("bert")
 
     def act() -> None:
-        with pytest.raises(PlanError), relevance(model, Plan(attention={5: "cp"}), explained_weight=model.get_input_embeddings().weight) as tape:  # type: ignore[operator]
+        with (
+            pytest.raises(PlanError),
+            relevance(model, Plan(attention={5: "cp"}), explained_weight=model.get_input_embeddings().weight) as tape,
+        ):  # type: ignore[operator]
             tape.check(model(input_ids=zoo.token_ids()).logits)
 
     assert_no_trace(model, act)

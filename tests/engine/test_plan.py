@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 
 import looprop
+import tiny
 from looprop import Plan
 from looprop.engine.plan import GRADIENT, parse_layers
 from looprop.errors import InputError, PlanError, UnknownNameError
@@ -67,7 +67,14 @@ def test_plans_and_their_names(bench: looprop.Workbench, plan: Plan, method: str
 
 
 def test_every_layer_and_every_option_matters(bench: looprop.Workbench) -> None:
-    methods = ["attnlrp", "cp-lrp", "grad-x-input", *(f"lrp[cp={layer}]" for layer in (1, 2, 3, 4)), "lrp[epsilon=0.1]", "lrp[bias=printed]"]
+    methods = [
+        "attnlrp",
+        "cp-lrp",
+        "grad-x-input",
+        *(f"lrp[cp={layer}]" for layer in (1, 2, 3, 4)),
+        "lrp[epsilon=0.1]",
+        "lrp[bias=printed]",
+    ]
     plans = [LRP(plan=Plan(norm="gradient")), LRP(plan=Plan(activation="gradient")), LRP(plan=Plan(attention={2: "gradient"}))]
     found = [scores(bench, method) for method in (*methods, *plans)]
     for i, one in enumerate(found):

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import zoo
 from torch import Tensor, nn
 
+import zoo
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods import exact_rows as exact_rows_module
 from looprop.methods.budget import share_budget
@@ -26,7 +26,8 @@ from looprop.models.text_classifier import TextClassifier
 def encoded(ids: Tensor) -> Encoded:
     length = ids.shape[1]
     none = (None,) * length
-    return Encoded({"input_ids": ids, "attention_mask": torch.ones_like(ids)}, tuple(map(str, range(length))), "", none, (False,) * length, none)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    return Encoded(inputs, tuple(map(str, range(length))), "", none, (False,) * length, none)
 
 
 def subject_of(name: str, *, length: int = 11, features: Any = "token", model: nn.Module | None = None) -> Subject:
@@ -77,7 +78,9 @@ def test_barring_a_key_with_all_the_weight_stays_finite() -> None:
     assert torch.isfinite(found).all()
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "distilbert", "electra", "albert", "modernbert", "mpnet", "gpt2", "llama", "gemma3", "vit"])
+@pytest.mark.parametrize(
+    "name", ["bert", "roberta", "distilbert", "electra", "albert", "modernbert", "mpnet", "gpt2", "llama", "gemma3", "vit"]
+)
 @pytest.mark.parametrize("features", ["token", "chunk:3"])
 def test_all_rows_are_exact_leave_one_out(name: str, features: str) -> None:
     subject = subject_of(name, features=features)

@@ -10,7 +10,10 @@ from looprop.errors import RuleError
 
 
 class LookUpMode(TorchFunctionMode):
-    """Runs a model whose look-ups in one table are replaced by something else. Patches nothing."""
+    """Runs a model whose look-up in one table is replaced by something else. Patches nothing.
+
+    The table must be looked up once: on the way out it is an error if it never was.
+    """
 
     def __init__(self, weight: Tensor, replace: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -24,3 +27,8 @@ class LookUpMode(TorchFunctionMode):
                 raise RuleError("the embedding table is looked up more than once in one forward pass")
             return self.replace(out)
         return out
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        if kind is None and self.met == 0:
+            raise RuleError("the embedding table was not looked up in the forward pass: the model reads its tokens in another way")

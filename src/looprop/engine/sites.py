@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from looprop.engine.operations import operation_name
+from looprop.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class WrittenSite:
 class SiteMode(TorchFunctionMode):
     """Runs a model with its attention sites altered. Patches nothing.
 
-    fused: answers a fused call in the model's place; written: the same for attention that is written out. scores: changes the scores (B, H, R, T) before a written-out softmax.
+    fused: answers a fused call in the model's place; written: the same for attention that is written out.
+    scores: changes the scores (B, ..., R, T) before a written-out softmax.
     positions: an embedding table and the row numbers to look up in it, for models that take no position ids.
     embedded: changes the embedded sequence (B, T, D) where it goes through the dropout that ends the embedding.
     """
@@ -125,17 +127,27 @@ def _fused_call(layer: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Fu
 
 def barring(barred: Tensor) -> SiteMode:
     """A mode that bars keys at every attention site: barred (B, T) is True for keys that no row may read."""
-    block = torch.zeros(barred.shape, device=barred.device).masked_fill_(barred, -math.inf)[:, None, None]  # (B, 1, 1, T)
+
+    def block(scores_shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """What bars the keys in scores (B, ..., T)."""
+        if (scores_shape[0], scores_shape[-1]) != barred.shape:
+            raise ModelError(
+                f"an attention site has scores of shape {scores_shape}: keys cannot be barred unless they are (batch, ..., positions), "
+                f"here ({len(barred)}, ..., {barred.shape[1]})"
+            )
+        flags = barred.view(len(barred), *[1] * (len(scores_shape) - 2), -1)
+        return torch.zeros(flags.shape, dtype=like.dtype, device=like.device).masked_fill_(flags, -math.inf)
 
     def fused(call: FusedCall) -> Tensor:
-        mask = call.mask
-        if mask is not None and mask.dtype == torch.bool:
-            mask = torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, -math.inf)
-        total = block.to(call.query.dtype) if mask is None else mask + block.to(call.query.dtype)
+        rows, columns = call.query.shape[-2], call.key.shape[-2]
+        total = block((*call.query.shape[:-1], columns), call.query)
+        if call.mask is not None and call.mask.dtype == torch.bool:
+            total = total.masked_fill(~call.mask, -math.inf)
+        elif call.mask is not None:
+            total = total + call.mask
         if call.causal:
-            rows, columns = call.query.shape[-2], call.key.shape[-2]
-            later = torch.ones(rows, columns, dtype=torch.bool, device=block.device).triu(1)
-            total = total.expand(-1, -1, rows, -1).masked_fill(later, -math.inf)
+            later = torch.ones(rows, columns, dtype=torch.bool, device=total.device).triu(1)
+            total = total.masked_fill(later, -math.inf)
         return FusedCall(call.layer, call.query, call.key, call.value, total, False, call.scale, call.grouped).run()
 
-    return SiteMode(fused=fused, scores=lambda layer, scores: scores + block.to(scores.dtype))
+    return SiteMode(fused=fused, scores=lambda layer, scores: scores + block(tuple(scores.shape), scores))

@@ -36,7 +36,7 @@ class Tape:
 
     @property
     def explained(self) -> Tensor:
-        """The look-up of the explained embedding table."""
+        """The look-up of the explained embedding table, or the tensor that was last watched."""
         if self._mode.explained is None:
             raise InputError("the explained embedding table was not looked up; call the model inside the `with` block first")
         return self._mode.explained
@@ -52,7 +52,8 @@ class Tape:
         """Begin to explain a tensor: use what this returns as the model's input."""
         if not tensor.is_floating_point():
             raise InputError(f"only floating-point tensors carry relevance, got {tensor.dtype}")
-        return self._mode.explain(tensor)
+        self._mode.explained = self._mode.explain(tensor)
+        return self._mode.explained
 
     def check(self, output: Tensor) -> None:
         """Raise if relevance cannot start from an output, or the plan names a layer that was not met."""

@@ -11,7 +11,7 @@ class Entry:
     """One method.
 
     module, attribute: where its class is. summary: equal to the class's own. example: how it is called in the demo.
-    cost: in forward passes of an input with F features, counted as docs/protocol.md says; `rows` and `steps` are the method's options.
+    cost: in forward passes of an input with F features, counted as docs/protocol.md says; other names are the method's options.
     """
 
     name: str
@@ -29,7 +29,7 @@ _ENTRIES = (
         "looprop",
         "LoopProp",
         "the leave-one-out effect itself, exact in a few rows, first order in the rest",
-        "3 + rows * F / T",
+        "3 + rows * F / T + refine",
     ),
     Entry(
         "cp-lrp",

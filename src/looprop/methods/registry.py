@@ -7,32 +7,20 @@ from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Method
-
-# Name, and where its class is: imported when asked for.
-_METHODS: dict[str, tuple[str, str]] = {
-    "loo": ("looprop.methods.loo", "LeaveOneOut"),
-    "ig": ("looprop.methods.ig", "IntegratedGradients"),
-    "rollout": ("looprop.methods.rollout", "AttentionRollout"),
-    "grad-x-input": ("looprop.methods.grad_x_input", "GradientTimesInput"),
-    "attnlrp": ("looprop.methods.lrp", "AttnLRP"),
-    "cp-lrp": ("looprop.methods.lrp", "CPLRP"),
-    "lrp": ("looprop.methods.lrp", "LRP"),
-    "looprop": ("looprop.methods.looprop", "LoopProp"),
-    "random": ("looprop.methods.random_scores", "RandomScores"),
-}
+from looprop.methods.catalogue import CATALOGUE
 
 
 def method_names() -> list[str]:
     """The names of all methods."""
-    return list(_METHODS)
+    return list(CATALOGUE)
 
 
 def method_class(name: str) -> type[Method]:
-    """The class of a method."""
-    if name not in _METHODS:
-        raise UnknownNameError("method", name, _METHODS)
-    module, attribute = _METHODS[name]
-    found: type[Method] = getattr(import_module(module), attribute)
+    """The class of a method, imported when it is asked for."""
+    if name not in CATALOGUE:
+        raise UnknownNameError("method", name, CATALOGUE)
+    entry = CATALOGUE[name]
+    found: type[Method] = getattr(import_module(f"looprop.methods.{entry.module}"), entry.attribute)
     return found
 
 
@@ -48,7 +36,7 @@ def make_method(method: str | Method, **options: Any) -> Method:
         return method
     match = re.fullmatch(r"([\w-]+)(?:\[(.*)\])?", method.strip())
     if match is None:
-        raise UnknownNameError("method", method, _METHODS)
+        raise UnknownNameError("method", method, CATALOGUE)
     name, bracket = match[1], match[2]
     build: Callable[..., Method] = method_class(name)
     return _build(name, build, {**_parse_options(name, bracket), **options})

@@ -73,6 +73,8 @@ class AttentionRollout(Method):
             raise InputError(f"rollout needs one number of positions in all layers, got {sorted({m.shape[-1] for m in maps})}")
         leading = subject.adapter.leading_positions(subject.encoded)
         rows = [0] if leading else read_out_rows(subject)
+        if subject.target.continuation:
+            rows = rows[:-1]  # the last token of a continuation predicts nothing that is asked for
         flow = rollout([m.mean(0) for m in maps], residual=self.residual)[rows].mean(0)[leading:]
         return Attribution(subject.group(flow.double().cpu().numpy()), cost=1.0)
 

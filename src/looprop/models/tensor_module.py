@@ -45,12 +45,11 @@ class TensorModule(Adapter):
             raise InputError("the input holds NaN or infinite values")
         names = tuple(str(i) for i in range(item.numel()))
         none, flags = (None,) * len(names), (False,) * len(names)
-        # A copy, since a module may change its input in place.
-        return Encoded({"x": item.detach().clone()[None]}, names, "", none, flags, none)
+        return Encoded({"x": item.detach()[None]}, names, "", none, flags, none)
 
     def forward(self, inputs: Mapping[str, Tensor], *, positions: int = 1) -> Tensor:
         """Logits (B, 1, C); a module that returns (B,) has one class."""
-        logits = self.model(inputs["x"])
+        logits = self.model(inputs["x"].clone())  # a copy, which the module may change in place
         if not isinstance(logits, Tensor) or logits.dim() not in (1, 2) or len(logits) != len(inputs["x"]):
             shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
             raise ModelError(f"{self.name} must map (B, ...) to (B,) or (B, C), got {shape} for a batch of {len(inputs['x'])}")
@@ -66,7 +65,7 @@ class TensorModule(Adapter):
 
     def explained(self, tape: Tape, inputs: Mapping[str, Tensor], readout: str) -> Tensor:
         """Always the input."""
-        return inputs["x"]
+        return tape.explained
 
     def token_scores(self, relevance: Tensor) -> Tensor:
         """Each element for itself."""

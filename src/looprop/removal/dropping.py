@@ -1,14 +1,13 @@
 """Removal by attention mask without computing what nobody reads.
 
 A token whose key is barred for every row influences nothing, so its row is dropped instead of masked; the read-out row stays.
-Causal models also share what stands before the first removed token.
+After the last attention only the read-out is computed. Causal models also share what stands before the first removed token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +15,13 @@ from torch import Tensor, nn
 from looprop.engine.sites import SiteMode
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
+from looprop.removal.read_out import ReadOutMode
 
 Dropper = Callable[[Tensor], Tensor]
 """Kept positions (B, T) -> logits (B, K, C), for rows of the batch in one go."""
+
+# What configurations call the reach of local attention: that many positions see each other whatever their distance.
+_WINDOWS = ("sliding_window", "window_size", "attention_chunk_size")
 
 
 def position_table(adapter: Adapter) -> nn.Embedding | None:
@@ -32,10 +35,10 @@ def position_table(adapter: Adapter) -> nn.Embedding | None:
 def window(adapter: Adapter) -> int | None:
     """The longest input on which local attention sees everything: dropped rows would shift its window."""
     config = getattr(adapter.model, "config", None)
-    local = getattr(config, "local_attention", None)
-    sliding = getattr(config, "sliding_window", None)
-    limits = [int(local) // 2] if local else []
-    return min([*limits, *([int(sliding)] if sliding else [])], default=None)
+    limits = [limit for name in _WINDOWS if isinstance(limit := getattr(config, name, None), int)]
+    if local := getattr(config, "local_attention", None):
+        limits.append(int(local) // 2)
+    return min(limits, default=None)
 
 
 def can_drop(subject: Subject) -> bool:
@@ -71,7 +74,14 @@ def rows_needed(subject: Subject, keep: Tensor) -> Tensor:
     return needed
 
 
-def dropped_rows(subject: Subject) -> Dropper:
+def cut_to_read_out(subject: Subject, sites: int) -> AbstractContextManager[object]:
+    """Leave the last layer's other rows out, of a model with so many attention sites; 0 leaves nothing out."""
+    if not sites:
+        return nullcontext()
+    return ReadOutMode(sites, slice(-subject.target.positions, None) if subject.adapter.causal else slice(0, 1))
+
+
+def dropped_rows(subject: Subject, *, sites: int = 0) -> Dropper:
     """Run each variant on its needed rows only, padded to the longest of the batch."""
     adapter, inputs = subject.adapter, subject.encoded.inputs
     offset, table = first_position(adapter), position_table(adapter)
@@ -82,12 +92,12 @@ def dropped_rows(subject: Subject) -> Dropper:
         batch = {key: value.expand(len(keep), -1).gather(1, index) for key, value in inputs.items() if key != "attention_mask"}
         batch["attention_mask"] = (keep.gather(1, index) & present).to(batch["input_ids"])
         positions = index + offset
-        mode: Any = nullcontext()
+        numbers: AbstractContextManager[object] = nullcontext()
         if "position_ids" in adapter.arguments:
             batch["position_ids"] = positions
         elif table is not None:
-            mode = SiteMode(positions=(table.weight, positions))
-        with mode:
+            numbers = SiteMode(positions=(table.weight, positions))
+        with cut_to_read_out(subject, sites), numbers:
             return adapter.forward(batch, positions=subject.target.positions)
 
     return run
@@ -104,45 +114,3 @@ def gathered(needed: Tensor, *, left: bool) -> tuple[Tensor, Tensor]:
         shift = (torch.arange(longest, device=needed.device)[None] - (longest - counts)[:, None]) % longest
         order, present = order.gather(1, shift), present.gather(1, shift)
     return order.masked_fill(~present, 0), present
-
-
-class PrefixSharing:
-    """Causal models: everything before the first removed token is as in the intact input, and is computed once."""
-
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-        self._cache: list[tuple[Tensor, Tensor]] | None = None
-
-    def shared(self, keep: Tensor) -> int:
-        """How many leading positions all variants of a batch leave untouched (at least one row is always computed)."""
-        last = len(self.subject.encoded) - self.subject.target.positions
-        return min(int(keep.to(torch.uint8).cumprod(1).sum(1).min()), last)
-
-    def __call__(self, keep: Tensor) -> Tensor:
-        subject, adapter = self.subject, self.subject.adapter
-        shared = self.shared(keep)
-        needed = rows_needed(subject, keep)
-        index, present = gathered(needed[:, shared:], left=True)
-        index = index + shared
-        ids = subject.encoded.inputs["input_ids"].expand(len(keep), -1).gather(1, index)
-        own = keep.gather(1, index) & present
-        mask = torch.cat([keep[:, :shared], own], 1).to(ids)
-        batch = {"input_ids": ids, "attention_mask": mask, "position_ids": index}
-        more = {"logits_to_keep": subject.target.positions} if "logits_to_keep" in adapter.arguments else {}
-        past = self._past(shared, len(keep))
-        logits: Tensor = adapter.model(**batch, **more, past_key_values=past, use_cache=past is not None).logits
-        return logits[:, -subject.target.positions :]
-
-    def _past(self, shared: int, rows: int) -> Any:
-        if shared == 0:
-            return None
-        from transformers import DynamicCache
-
-        if self._cache is None:
-            inputs = self.subject.encoded.inputs
-            cache = self.subject.adapter.model(input_ids=inputs["input_ids"], use_cache=True).past_key_values
-            self._cache = [(layer.keys, layer.values) for layer in cache.layers]
-        past = DynamicCache()
-        for layer, (keys, values) in enumerate(self._cache):
-            past.update(keys[:, :, :shared].expand(rows, -1, -1, -1), values[:, :, :shared].expand(rows, -1, -1, -1), layer)
-        return past

@@ -7,19 +7,29 @@ from torch import Tensor
 
 from looprop.errors import ModelError
 
+# A batch of this share of the budget fills the matrix products; from there on, shorter work waits for the next batch.
+FULL = 1 / 4
+# How much shorter, as a share of the longest of the batch: less padding is worth more than one batch less.
+SHORTER = 15 / 16
+
 
 def pack(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Indices in batches of at most `budget` positions, padding included; longest first, so that neighbours are of like length.
 
     >>> list(pack([3, 5, 1, 4], budget=8))
-    [[1], [3, 0], [2]]
+    [[1], [3], [0], [2]]
+    >>> list(pack([1, 2, 1, 2], budget=16))
+    [[1, 3], [0, 2]]
     """
     order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
     batch: list[int] = []
     for i in order:
-        if batch and (len(batch) + 1) * lengths[batch[0]] > budget:
-            yield batch
-            batch = []
+        if batch:
+            longest = lengths[batch[0]]
+            full = len(batch) * longest >= FULL * budget and lengths[i] < SHORTER * longest
+            if full or (len(batch) + 1) * longest > budget:
+                yield batch
+                batch = []
         batch.append(i)
     if batch:
         yield batch

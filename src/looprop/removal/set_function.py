@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,16 +15,20 @@ from torch import Tensor
 
 from looprop.errors import InputError, ModelError, UnknownNameError
 from looprop.models.subject import Subject
-from looprop.removal import dropping, masking
+from looprop.removal import masking
 from looprop.removal.packing import pack, run_halving
+from looprop.removal.quick import AGREEMENT as AGREEMENT
+from looprop.removal.quick import Quick, quick_way
 
 Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 Precision = Literal["float32", "bfloat16"]
+Group = tuple[masking.Runner, list[int], list[int]]
 
-# Positions per batch: large enough to fill the matrix products, small enough for the caches.
-BUDGET = 2048
-# A quicker way is taken only where it agrees with plain masking to this, relative to the size of the values.
-AGREEMENT = 1e-4
+# Positions per batch: enough to fill the matrix products; on a CPU few enough for its caches.
+BUDGET = {"cpu": 1024}
+BUDGET_ELSEWHERE = 16_384
+# Elements of a plain tensor that count as one position.
+ELEMENTS = 256
 
 
 @dataclass
@@ -49,6 +54,7 @@ class SetFunction:
 
     removal: how; None takes the default of the kind of input. precision: "bfloat16" is quicker on some machines and
     less exact. quick: leave out rows that nobody reads, where that is proven to agree with plain masking.
+    budget: how many positions one batch may hold; None takes what suits the device.
     """
 
     def __init__(
@@ -58,21 +64,22 @@ class SetFunction:
         removal: Removal | None = None,
         precision: Precision = "float32",
         quick: bool = True,
-        budget: int = BUDGET,
+        budget: int | None = None,
     ) -> None:
         self.removal: Removal = removal or default_removal(subject)
         if self.removal not in get_args(Removal):
             raise UnknownNameError("removal", str(self.removal), get_args(Removal))
         if precision not in get_args(Precision):
             raise UnknownNameError("precision", str(precision), get_args(Precision))
-        if not isinstance(budget, int) or budget < 1:
+        if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
             raise InputError(f"budget must be an integer >= 1, got {budget!r}")
         if not subject.features:
             raise InputError("the input has no features")
-        self.subject, self.precision, self.quick, self.budget = subject, precision, quick, budget
+        self.subject, self.precision, self.quick = subject, precision, quick
         self._known: dict[bytes, float] = subject.memo.setdefault(("values", self.removal, precision), {})
         self.count: Count = subject.memo.setdefault(("count", self.removal, precision), Count())
         self._device = next(iter(subject.encoded.inputs.values())).device
+        self.budget = budget or BUDGET.get(self._device.type, BUDGET_ELSEWHERE)
         self._runner = self._plain()
         member = torch.zeros(len(subject.features), len(subject.encoded), dtype=torch.bool)
         for feature, positions in enumerate(subject.features):
@@ -94,7 +101,7 @@ class SetFunction:
 
     def _tokens(self, keep: Any) -> Tensor:
         """Kept positions from kept features: (N, F) -> (N, T)."""
-        matrix = torch.as_tensor(np.asarray(keep) if not isinstance(keep, Tensor) else keep)
+        matrix = keep.cpu() if isinstance(keep, Tensor) else torch.as_tensor(np.asarray(keep))
         if matrix.dtype != torch.bool:
             raise InputError(f"the matrix of kept features must be boolean, got {matrix.dtype}")
         if matrix.dim() != 2 or matrix.shape[1] != len(self._member):
@@ -115,36 +122,42 @@ class SetFunction:
         todo = (~whole).nonzero()[:, 0].tolist()
         if not todo:
             return
-        self.count.computed += len(todo)
+        groups = self._groups(rows, todo)
         with self.subject.adapter.evaluating(), torch.inference_mode(), self._cast():
-            groups = self._groups(rows, todo)
             for runner, members, lengths in groups:
                 for batch in pack(lengths, self.budget):
                     chosen = [members[b] for b in batch]
                     values = run_halving(chosen, lambda part, runner=runner: self._values(runner, rows[part]))  # type: ignore[misc]
+                    self.count.computed += len(chosen)
                     for i, value in zip(chosen, values.tolist(), strict=True):
                         self._known[keys[i]] = value
 
-    def _groups(self, rows: Tensor, todo: list[int]) -> list[tuple[masking.Runner, list[int], list[int]]]:
+    def _groups(self, rows: Tensor, todo: list[int]) -> list[Group]:
         """The ways in which variants are run, the variants of each, and how many positions each variant takes."""
-        quick = self._quick_runner()
+        quick = self._quick
         if quick is None:
-            length = 1 if self.removal == "zero" else rows.shape[1]
-            return [(self._runner, todo, [length] * len(todo))]
-        needed = dropping.rows_needed(self.subject, rows[todo])
-        if isinstance(quick, dropping.PrefixSharing):
-            # Variants whose first removal is at a like place share a batch: sorted by what is left to compute.
-            lengths = [len(needed[0]) - quick.shared(rows[i : i + 1]) for i in todo]
-            return [(quick, todo, lengths)]
+            lengths = self._plain_lengths(rows[todo])
+            # What is cut out leaves different lengths: one group for each, since padding may reach a model's answer.
+            apart = lengths if self.removal == "delete" else [0] * len(todo)
+            return _split(self._runner, todo, lengths, apart)
+        lengths = quick.lengths(rows[todo]).tolist()
+        if quick.shares_prefix:
+            # Few rows of its own, but its attention reads the whole sequence.
+            lengths = [max(length, rows.shape[1] // 8) for length in lengths]
+            return _split(quick.runner, todo, lengths, [0] * len(todo))
         # A read-out row whose own key is barred needs a mask; without it the others need none.
-        bare = (needed == rows[todo]).all(1).tolist()
-        counts = needed.sum(1).tolist()
-        groups: list[tuple[masking.Runner, list[int], list[int]]] = []
-        for flag in (True, False):
-            members = [j for j in range(len(todo)) if bare[j] is flag]
-            if members:
-                groups.append((quick, [todo[j] for j in members], [counts[j] for j in members]))
-        return groups
+        return _split(quick.runner, todo, lengths, (rows[todo].sum(1) == torch.tensor(lengths)).tolist())
+
+    def _plain_lengths(self, rows: Tensor) -> list[int]:
+        if self.removal == "delete":
+            return [int(n) for n in rows.sum(1)]
+        plain_tensor = self.removal == "zero" and "pixel_values" not in self.subject.encoded.inputs
+        return [max(1, rows.shape[1] // ELEMENTS) if plain_tensor else rows.shape[1]] * len(rows)
+
+    @cached_property
+    def _quick(self) -> Quick | None:
+        """A way that computes less, if it was proven on this model to agree with plain masking."""
+        return quick_way(self.subject, self._runner) if self.quick and self.removal == "attention-mask" else None
 
     def _values(self, runner: masking.Runner, keep: Tensor) -> Tensor:
         logits = runner(keep.to(self._device))
@@ -177,30 +190,11 @@ class SetFunction:
             raise InputError(f"removal={kind!r} is for texts; images take 'attention-mask' or 'zero', tensors 'zero'")
         return masking.deleted(subject) if kind == "delete" else masking.token_runner(subject, kind)
 
-    def _quick_runner(self) -> masking.Runner | None:
-        """A runner that computes less, if it was proven on this model to agree with plain masking."""
-        subject = self.subject
-        if not self.quick or self.removal != "attention-mask" or len(subject.encoded) < 3 or not dropping.can_drop(subject):
-            return None
-        runner: masking.Runner = dropping.dropped_rows(subject)
-        if subject.adapter.causal and "past_key_values" in subject.adapter.arguments:
-            runner = dropping.PrefixSharing(subject)
-        # Proven once per model and order of magnitude of the length.
-        proofs: dict[Any, bool] = subject.adapter.proofs
-        key = (type(runner).__name__, len(subject.encoded).bit_length(), subject.target.positions)
-        if key not in proofs:
-            proofs[key] = self._agrees(runner)
-        return runner if proofs[key] else None
 
-    def _agrees(self, runner: masking.Runner) -> bool:
-        length = len(self.subject.encoded)
-        generator = torch.Generator().manual_seed(length)
-        keep = torch.rand(3, length, generator=generator) > torch.tensor([[0.2], [0.5], [0.5]])
-        keep[:, sorted(self.subject.encoded.fixed)] = True
-        keep[0, length // 2] = False
-        keep[1, dropping.read_out_rows(self.subject)[0]] = False
-        keep[2, -1] = True
-        keep[~keep.any(1), 0] = True
-        keep = keep.to(self._device)
-        quick, plain = runner(keep).float(), self._runner(keep).float()
-        return bool((quick - plain).abs().max() <= AGREEMENT * plain.abs().max().clamp(min=1.0))
+def _split(runner: masking.Runner, members: list[int], lengths: list[int], apart: Sequence[object]) -> list[Group]:
+    """One group for each value of `apart`."""
+    groups: list[Group] = []
+    for value in dict.fromkeys(apart):
+        own = [j for j, of in enumerate(apart) if of == value]
+        groups.append((runner, [members[j] for j in own], [lengths[j] for j in own]))
+    return groups

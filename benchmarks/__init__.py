@@ -1,0 +1,1 @@
+"""Benchmarks: what looprop costs, measured. Run one with `python -m benchmarks.NAME`."""

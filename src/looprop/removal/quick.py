@@ -1,0 +1,104 @@
+"""The quicker ways to remove by attention mask, and the proof that they agree with plain masking on a model."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from looprop.errors import LoopropError
+from looprop.models.subject import Subject
+from looprop.removal.dropping import can_drop, dropped_rows, read_out_rows, rows_needed
+from looprop.removal.masking import Runner
+from looprop.removal.packing import run_halving
+
+# A quicker way is taken only where it agrees with plain masking to this, relative to the size of the values,
+AGREEMENT = 2e-5
+# and to this share of what the removals change: a way that forgets something is wrong by about as much.
+SHARE = 1e-3
+
+
+@dataclass(frozen=True)
+class Quick:
+    """A quicker way: its runner, and how many rows it computes for each variant (B, T) -> (B,)."""
+
+    runner: Runner
+    lengths: Callable[[Tensor], Tensor]
+    shares_prefix: bool = False
+
+
+def quick_way(subject: Subject, plain: Runner) -> Quick | None:
+    """The quickest way that is proven on this model, if any."""
+    return next((make() for name, make in _ways(subject) if _proven(subject, name, make().runner, plain)), None)
+
+
+def _ways(subject: Subject) -> Iterator[tuple[str, Callable[[], Quick]]]:
+    """Those that may hold, quickest first."""
+    if len(subject.encoded) < 3 or not can_drop(subject):
+        return
+    sites = _attention_sites(subject)
+    for cut in (sites, 0) if sites else (0,):
+        if subject.adapter.causal and "past_key_values" in subject.adapter.arguments:
+            yield f"prefix, cut at {cut}", partial(_prefix, subject, cut)
+        yield f"rows, cut at {cut}", partial(_rows, subject, cut)
+
+
+def _prefix(subject: Subject, cut: int) -> Quick:
+    # Only models of the transformers library get here, so that it is loaded already.
+    from looprop.removal.prefix import PrefixSharing, rows_left
+
+    return Quick(PrefixSharing(subject, sites=cut), partial(rows_left, subject), shares_prefix=True)
+
+
+def _rows(subject: Subject, cut: int) -> Quick:
+    return Quick(dropped_rows(subject, sites=cut), lambda keep: rows_needed(subject, keep).sum(1))
+
+
+def _attention_sites(subject: Subject) -> int:
+    try:
+        return subject.adapter.attention_layers(subject.encoded)
+    except LoopropError:  # the engine does not know this model: its last attention is not known either
+        return 0
+
+
+def _proven(subject: Subject, name: str, runner: Runner, plain: Runner) -> bool:
+    """Proven once per model and order of magnitude of the length, and again for every longer input: a window ends somewhere."""
+    proofs: dict[Any, bool] = subject.adapter.proofs
+    length = len(subject.encoded)
+    kind = (name, length.bit_length(), subject.target.positions)
+    known = {key[3]: holds for key, holds in proofs.items() if key[:3] == kind}
+    if not all(known.values()):
+        return False
+    if length > max(known, default=0):
+        proofs[*kind, length] = _agrees(subject, runner, plain)
+    return proofs.get((*kind, length), True)
+
+
+def _agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:
+    keep = _samples(subject).to(next(iter(subject.encoded.inputs.values())).device)
+    everything = list(range(len(keep)))
+    with subject.adapter.evaluating(), torch.inference_mode():
+        wanted = run_halving(everything, lambda part: plain(keep[part])).double()
+        try:
+            got = run_halving(everything, lambda part: runner(keep[part])).double()
+        except (RuntimeError, ValueError, TypeError, IndexError):  # rows of this model cannot be run at all
+            return False
+    if got.shape != wanted.shape:
+        return False
+    error, change = (got - wanted).abs().max(), (wanted - wanted[:1]).abs().max()
+    return bool(error <= AGREEMENT * wanted.abs().max().clamp(min=1.0)) and bool(error <= SHARE * change)
+
+
+def _samples(subject: Subject) -> Tensor:
+    """Variants that tell: the last position removed, the read-out removed, both ends kept. (3, T)"""
+    length = len(subject.encoded)
+    generator = torch.Generator().manual_seed(length)
+    keep = torch.rand(3, length, generator=generator) > torch.tensor([[0.2], [0.5], [0.5]])
+    keep[0, [length // 2, -1]] = False
+    keep[0, 0] = True
+    keep[1:, [0, -1]] = True
+    keep[1, read_out_rows(subject)[0]] = False
+    keep[:, sorted(subject.encoded.fixed)] = True
+    return keep

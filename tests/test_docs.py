@@ -1,0 +1,153 @@
+"""Every code block in README and docs runs, every link leads somewhere, and the table of methods is the catalogue.
+
+A page's Python blocks run in one namespace and folder, in order; so do its `looprop` commands. Models that a page names stand in that
+folder as tiny ones of the same kind, so that nothing is downloaded. `# needs: package` as the first line of a block skips it where that
+package is missing. Blocks marked `text` are drawings and equations.
+"""
+
+import importlib.util
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import zoo
+from looprop.cli.main import app
+from looprop.experiments.spec import parse_spec
+from looprop.methods.catalogue import CATALOGUE
+from tiny import tiny_classifier, tiny_decoder
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str]]:
+    return ((match[1], match[2]) for match in BLOCK.finditer(page.read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tiny models under the names that the pages use."""
+    folder = tmp_path_factory.mktemp("models")
+    chat = "{% for turn in messages %}<{{ turn.role }}>{{ turn.content }}{% endfor %}"
+    classifier, decoder = tiny_classifier(), tiny_decoder()
+    decoder[1].chat_template = chat
+    vit = zoo.vit()
+    from transformers import ViTImageProcessor
+
+    processor = ViTImageProcessor(size={"height": 16, "width": 16})
+    for name, parts in {
+        "my-model": classifier,
+        "HuggingFaceTB/SmolLM2-135M-Instruct": decoder,
+        "google/vit-base-patch16-224": (vit, processor),
+    }.items():
+        (folder / name).mkdir(parents=True)
+        for part in parts:
+            part.save_pretrained(folder / name)
+    return folder
+
+
+@pytest.fixture
+def desk(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, with the models and a file of texts."""
+    for path in models.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "texts.txt").write_text("good film\nnot good\na very bad movie\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run_python(code: str, namespace: dict[str, object], where: str) -> None:
+    exec(compile(code, where, "exec"), namespace)
+
+
+def run_shell(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    if words[0] == "looprop":
+        result = CliRunner().invoke(app, words[1:])
+        assert result.exit_code == 0, f"{line}\n{result.output}"
+    elif words[0] == "make":
+        subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True, capture_output=True)
+    else:
+        # Installation is what tests/cli/test_new_user.py does in an environment of its own.
+        assert words[:2] == ["pip", "install"], f"nothing here knows how to run {line!r}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_code_of_a_page_runs(page: Path, desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, object] = {"__name__": "docs"}
+    missing = []
+    for number, (language, code) in enumerate(blocks(page), 1):
+        where = f"{name_of(page)}, block {number}"
+        needed = re.match(r"# needs: (\w+)", code)
+        if needed and importlib.util.find_spec(needed[1]) is None:
+            missing.append(needed[1])
+        elif language == "python":
+            run_python(code, namespace, where)
+        elif language == "sh" or (language == "" and page.name == "CONTRIBUTING.md"):
+            for line in code.splitlines():
+                run_shell(line)
+        elif language == "yaml":
+            spec = parse_spec(code, where=where)
+            (desk / f"{spec.name}.yaml").write_text(code, encoding="utf-8")
+        else:
+            assert language == "text", f"{where}: a block must say what it is, got {language!r}"
+    if missing:
+        pytest.skip(f"all but the blocks that need {', '.join(missing)} ran")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (page.parent / path).resolve() if path else page
+        assert place.exists(), f"{name_of(page)} links to {target}, which does not exist"
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", place.read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+            assert anchor in anchors, f"{name_of(page)} links to {target}; there are {sorted(anchors)}"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in PAGES[2:]:
+        assert name_of(page) in text, f"README.md does not link to {name_of(page)}"
+
+
+def test_the_readme_lists_every_method() -> None:
+    table = dict(
+        re.findall(r"^\| `([\w-]+)(?:\[.*?\])?` \| .*? \| (.*?) \|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert table.keys() == CATALOGUE.keys()
+    for name, cost in table.items():
+        assert cost == CATALOGUE[name].cost.replace(" * ", " ")
+
+
+def test_every_method_has_its_limits_written_down() -> None:
+    text = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8").lower()
+    titles = {
+        "loo": "leave-one-out",
+        "looprop": "looprop",
+        "cp-lrp": "cp-lrp",
+        "attnlrp": "attnlrp",
+        "lrp": "hybrids",
+        "grad-x-input": "gradient times input",
+        "ig": "integrated gradients",
+        "rollout": "attention rollout",
+        "random": "random scores",
+    }
+    assert titles.keys() == CATALOGUE.keys()
+    assert all(f"\n## {title}" in text for title in titles.values())
