@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no
 # Waiting threads that spin take the cores from whatever else runs on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: venv demo test test-quick lint chromium train bench clean
+.PHONY: venv demo test test-quick lint chromium train accuracy bench clean
 
 # Two steps, each done again only when pyproject.toml or constraints.txt changes: what looprop needs, and what its tests need.
 venv: $(VENV)/.installed-dev
@@ -49,6 +49,10 @@ chromium:
 # Trains the embedded models anew. Needs the data sets in LOOPROP_DATA.
 train: venv
 	$(BIN)/python -m training
+
+# Accuracy of the embedded model on dev and test, as its card says. Needs the data sets in LOOPROP_DATA.
+accuracy: venv
+	$(BIN)/python -m training.evaluate
 
 bench: venv
 	$(BIN)/python -m benchmarks

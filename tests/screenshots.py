@@ -16,7 +16,7 @@ from looprop.explanation import Explanations
 from looprop.workbench import load
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-TEXT = "This is not a bad film at all."
+TEXT = "A warm, funny and quietly moving film."
 METHODS = ("loo", "looprop", "cp-lrp", "attnlrp", "grad-x-input")
 
 

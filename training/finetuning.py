@@ -101,8 +101,8 @@ def fine_tune(model: PreTrainedModel, train: Encoded, dev: Encoded, recipe: Reci
             running += float(loss.detach())
             # the average starts short and grows to its full length, so that the weights before training are soon forgotten
             follow(averaged, model, min(recipe.average, step / (step + 10)))
-            if step % 200 == 0:
-                print(f"step {step}/{steps}  loss {running / 200:.4f}  {time.monotonic() - started:.0f} s", flush=True)
+            if step % 50 == 0:
+                print(f"step {step}/{steps}  loss {running / 50:.4f}  {time.monotonic() - started:.0f} s", flush=True)
                 running = 0.0
         print(f"epoch {epoch}: dev {accuracy(model, dev):.4f}, averaged {accuracy(averaged, dev):.4f}", flush=True)
         averaged.save_pretrained(folder)

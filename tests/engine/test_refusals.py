@@ -78,7 +78,7 @@ REFUSED: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "division": (lambda x: x / (x @ W2), "'div'"),
     "division by a sum": (lambda x: x / x.sum(-1, keepdim=True), "'div'"),
     "inverse": (lambda x: 1 / x, "'rdiv'"),
-    "norm as a feature": (lambda x: x.norm(dim=-1), "gradient"),
+    "norm as a feature": (lambda x: x.norm(dim=-1), "'norm'.*reaches"),
     "norm added": (lambda x: x + x.norm(dim=-1, keepdim=True), "'norm'"),
     "norm concatenated": (lambda x: torch.cat([x, x.norm(dim=-1, keepdim=True)], -1), "'norm'"),
     "root mean square added": (lambda x: x + x.square().mean(-1, keepdim=True).sqrt(), "'sqrt'"),
@@ -101,11 +101,11 @@ REFUSED: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "tolist": (lambda x: x * torch.tensor(x.tolist()), "'tolist'"),
     "numpy": (lambda x: x * torch.from_numpy(x.numpy(force=True)), "'numpy'"),
     "new tensor": (lambda x: x * x.new_tensor(x), "'new_tensor'"),
-    "no gradient": (lambda x: x + no_grad(torch.relu)(x), "'relu'.*gradients turned off"),
-    "no gradient, only a view": (lambda x: x + no_grad(lambda y: y[:, :1])(x), "'getitem'.*gradients turned off"),
-    "no gradient, a copy": (lambda x: x * no_grad(torch.clone)(x), "'clone'.*gradients turned off"),
-    "no gradient, in place": (lambda x: (no_grad(lambda y: y.mul_(2))(x), x)[1], "'mul'.*gradients turned off"),
-    "inference mode": (torch.inference_mode()(lambda x: x * 2), "'mul'.*gradients turned off"),
+    "no gradient": (lambda x: x + no_grad(torch.relu)(x), "'relu'.*no_grad"),
+    "no gradient, only a view": (lambda x: x + no_grad(lambda y: y[:, :1])(x), "'getitem'.*no_grad"),
+    "no gradient, a copy": (lambda x: x * no_grad(torch.clone)(x), "'clone'.*no_grad"),
+    "no gradient, in place": (lambda x: (no_grad(lambda y: y.mul_(2))(x), x)[1], "'mul'.*no_grad"),
+    "inference mode": (torch.inference_mode()(lambda x: x * 2), "'mul'.*no_grad"),
     "custom function": (Doubling.apply, "custom autograd function"),
     "custom view": (Reversal.apply, "custom autograd function"),
     "custom identity": (Same.apply, "custom autograd function"),
@@ -165,6 +165,27 @@ def test_allowing_a_router_leaves_attention_alone() -> None:
         torch.autograd.grad((a * b).sum(), x, retain_graph=True)[0] for a, b in ((mixed, gate.detach()), (mixed.detach(), gate))
     )
     assert torch.allclose(found, X * (by_mixed + by_gate) / 2)
+
+
+def test_what_is_cut_off_may_be_looked_at() -> None:
+    """A detached tensor does no harm as long as it does not come back."""
+
+    def looking(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            entropy = -(x.softmax(-1) * x.softmax(-1).log()).sum()
+        if entropy > 100 or x.detach().abs().max() > 1e6:
+            raise AssertionError
+        order = x.detach().mean(0).argsort()
+        return x[:, order] @ W2
+
+    with torch.no_grad():
+        order = (X @ W).mean(0).argsort()
+    assert torch.equal(scores(looking), scores(lambda x: x[:, order] @ W2))
+
+
+def test_allowing_a_detached_tensor() -> None:
+    found = scores(lambda x: x + 2 * x.detach(), Plan(allow=frozenset({"detach"})))
+    assert torch.allclose(found, X * W.detach().sum(1))
 
 
 def test_own_rules() -> None:

@@ -1,6 +1,5 @@
 """Subjects of tiny models, and the slow way to answer what the set function answers: one variant at a time, by hand."""
 
-import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +9,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import zoo
-from looprop.metrics.curves import keep_matrix, removal_order
 from looprop.models.adapter import Adapter
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.encoded import Encoded, partition
@@ -80,13 +78,12 @@ def kept_positions(subject: Subject, kept: NDArray[np.bool_]) -> list[int]:
 def one_by_one(subject: Subject, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
     """The paper's removal by the model's own attention mask, or by hand for a ViT, one variant at a time."""
     model = subject.adapter.model
-    eager = eager_vit(model) if isinstance(subject.adapter, ImageClassifier) else None
     values = []
     for row in keep:
         mask = torch.zeros(1, len(subject.encoded), dtype=torch.long)
         mask[0, kept_positions(subject, row)] = 1
-        if eager is not None:
-            logits = masked_vit(eager, subject.encoded.inputs["pixel_values"], mask)
+        if isinstance(subject.adapter, ImageClassifier):
+            logits = masked_vit(model, subject.encoded.inputs["pixel_values"], mask)
         else:
             ids = subject.encoded.inputs["input_ids"]
             more = {"position_ids": torch.arange(ids.shape[1])[None]} if subject.adapter.causal else {}
@@ -96,36 +93,18 @@ def one_by_one(subject: Subject, keep: NDArray[np.bool_]) -> NDArray[np.float64]
     return np.array(values)
 
 
-def eager_vit(model: nn.Module) -> nn.Module:
-    eager: Any = copy.deepcopy(model)
-    eager.set_attn_implementation("eager")
-    return eager
-
-
 def masked_vit(model: Any, pixels: Tensor, mask: Tensor) -> Tensor:
-    """A ViT with the patches of mask (1, patches) == 0 barred as keys; the class token stays. Written from its modules."""
-    vit, heads = model.vit, model.config.num_attention_heads
-    x = vit.embeddings(pixels)  # (1, 1 + patches, D)
+    """A ViT with the patches of mask (1, patches) == 0 barred as keys; the class token stays. Written out from its modules."""
+    x = model.vit.embeddings(pixels)  # (1, 1 + patches, D)
     barred = torch.cat([torch.ones(1, 1), mask], 1) == 0
-    layers = vit.layers if hasattr(vit, "layers") else vit.encoder.layer
-    for layer in layers:
-        state = {name.rsplit(".", 1)[0]: module for name, module in layer.named_parameters() if name.endswith("weight")}
-        projections = {name: layer.get_submodule(name) for name in state}
-        query, key, value, output, up, down = (projections[name] for name in _vit_names(projections))
-        first, second = (module for name, module in projections.items() if "norm" in name)
-        normed = first(x)
-        q, k, v = (p(normed).view(len(x), x.shape[1], heads, -1).transpose(1, 2) for p in (query, key, value))
-        scores = (q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5).masked_fill(barred[:, None, None], -torch.inf)
-        x = x + output((scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape))
-        x = x + down(torch.nn.functional.gelu(up(second(x))))
-    return model.classifier(vit.layernorm(x)[:, 0])
-
-
-def _vit_names(projections: dict[str, nn.Module]) -> list[str]:
-    linear = [name for name in projections if "norm" not in name]
-    ends = ("q", "k", "v")
-    found = [next(n for n in linear if n.rsplit(".", 1)[-1].startswith(e) and "attention" in n) for e in ends]
-    return found + [n for n in linear if n not in found]
+    for layer in model.vit.layers:
+        site, normed = layer.attention, layer.layernorm_before(x)
+        query, key, value = (p(normed).unflatten(-1, (4, -1)).transpose(1, 2) for p in (site.q_proj, site.k_proj, site.v_proj))
+        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+        weights = scores.masked_fill(barred[:, None, None], -torch.inf).softmax(-1)
+        x = x + site.o_proj((weights @ value).transpose(1, 2).flatten(2))
+        x = x + layer.mlp.fc2(torch.nn.functional.gelu(layer.mlp.fc1(layer.layernorm_after(x))))
+    return model.classifier(model.vit.layernorm(x)[:, 0])
 
 
 def leave_one_out(count: int) -> NDArray[np.bool_]:
@@ -133,9 +112,13 @@ def leave_one_out(count: int) -> NDArray[np.bool_]:
 
 
 def curves(count: int, seed: int = 0) -> NDArray[np.bool_]:
-    """The states of MoRF and LeRF for random scores."""
-    scores = np.random.default_rng(seed).normal(size=count)
-    return np.concatenate([keep_matrix(removal_order(scores, most_relevant_first=most)) for most in (True, False)])
+    """The states of MoRF and LeRF for one random order."""
+    order = np.random.default_rng(seed).permutation(count)
+    keep = np.ones((2, count - 1, count), dtype=bool)
+    for step in range(1, count):
+        keep[0, step - 1, order[:step]] = False
+        keep[1, step - 1, order[::-1][:step]] = False
+    return keep.reshape(-1, count)
 
 
 def everything(count: int) -> NDArray[np.bool_]:

@@ -1,11 +1,11 @@
 """The command `looprop`."""
 
 import sys
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-import looprop
 from looprop.cli.demonstration import demo
 from looprop.cli.evaluating import evaluate
 from looprop.cli.experiments import report, reproduce
@@ -25,7 +25,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"looprop {looprop.__version__}")
+        typer.echo(f"looprop {import_module('looprop').__version__}")
         raise typer.Exit
 
 

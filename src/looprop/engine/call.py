@@ -9,7 +9,7 @@ from torch import Tensor
 
 from looprop.engine.location import module_path
 from looprop.engine.plan import Plan
-from looprop.engine.trace import Trace, trace_of
+from looprop.engine.trace import Trace, mark, trace_of
 from looprop.errors import RuleError
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 Rule = Callable[["Call"], Any]
 # Arguments that rules look for by position.
 _BY_POSITION = ("input", "other", "exponent")
+
+CUT_OFF = (
+    "it takes activations out of the graph (detach, no_grad, inference mode, a custom autograd function), so that relevance would be lost"
+)
 
 
 class Call:
@@ -78,6 +82,15 @@ class Call:
             f"the identity rule needs f(0) = 0, and the pointwise function that reaches {self.name!r} has f(0) = {trace.at_zero:g}",
             culprit=trace.culprit,
         )
+
+
+def cut_off(call: Call) -> Any:
+    """Run a call whose result carries no gradient, and note on it that it may not come back to activations."""
+    out = call.run()
+    for tensor in tensors_in((out,)):
+        if tensor.is_floating_point():
+            mark(tensor, call.mode.fresh.but(held="cut", culprit=call.name))
+    return out
 
 
 def tensors_in(values: tuple[Any, ...]) -> Iterator[Tensor]:

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from looprop.engine import operations
 from looprop.engine.attention import AttentionSite
-from looprop.engine.call import Call, Rule, tensors_in
+from looprop.engine.call import CUT_OFF, Call, Rule, cut_off, tensors_in
 from looprop.engine.location import module_path
 from looprop.engine.plan import Plan
 from looprop.engine.rules import RULES
@@ -52,6 +52,7 @@ class RelevanceMode(TorchFunctionMode):
     def __init__(self, plan: Plan, *, root: nn.Module | None = None, explained_weight: Tensor | None = None, record: bool = False) -> None:
         super().__init__()
         self.plan, self.root, self.explained_weight, self.record = plan, root, explained_weight, record
+        self.plain = plan.plain
         self.explained: Tensor | None = None
         self.embedding_sum: Tensor | None = None
         self.sites: list[AttentionSite] = []
@@ -68,6 +69,7 @@ class RelevanceMode(TorchFunctionMode):
         """Check the model's output before relevance starts from it."""
         self.plan.check_layers(len(self.sites))
         if not output.requires_grad:
+            self._check_held(Call(self, "output", None, (output,), {}))
             raise RuleError("the output does not depend on the explained input through anything that carries gradient")
         self._check(Call(self, "output", None, (output,), {}), pointwise=False)
 
@@ -89,7 +91,7 @@ class RelevanceMode(TorchFunctionMode):
         rule = self.plan.rules.get(name, RULES.get(name))
         if name in self.plan.allow:
             rule = _gradient if rule is None or name in operations.ALLOWED_WHOLLY else _forgiving(rule)
-        elif self.plan.plain:
+        elif self.plain:
             rule = _forgiving(rule or _gradient)
         body, inplace = None, -1
         if isinstance(function, types.FunctionType):
@@ -109,7 +111,7 @@ class RelevanceMode(TorchFunctionMode):
         if not call.activations or (name in operations.LIKE and not call.args[0].requires_grad):
             return self._constant(call, args, kwargs)
         if not torch.is_grad_enabled():
-            return call.run() if self.plan.plain else self._cut(call, in_place=handler.in_place)
+            return call.run() if self.plain else self._cut(call, in_place=handler.in_place)
         if handler.body is not None and (
             handler.inplace < 0 or kwargs.get("inplace") or (len(args) > handler.inplace and args[handler.inplace])
         ):
@@ -144,12 +146,12 @@ class RelevanceMode(TorchFunctionMode):
 
     def _check(self, call: Call, *, pointwise: bool) -> None:
         """Refuse what came from an unseen operation, and pointwise functions that the identity rule cannot take."""
-        if self.plan.plain:
+        if self.plain:
             return
         for tensor in call.activations:
             trace = trace_of(tensor)
             if trace is not None and trace.held == "cut":
-                raise call.refuse(_CUT_OFF, culprit=trace.culprit)
+                raise call.refuse(CUT_OFF, culprit=trace.culprit)
             if trace is None or trace.token is not self.fresh.token:
                 raise UnseenError(
                     f"a tensor that reaches {call.name!r} in {module_path(self.root)} was made by an operation that the engine cannot see "
@@ -164,7 +166,7 @@ class RelevanceMode(TorchFunctionMode):
         """A normaliser may only multiply or divide, and what was computed without gradient may not come back."""
         for trace in call.held:
             if trace.held == "cut":
-                raise call.refuse(_CUT_OFF, culprit=trace.culprit)
+                raise call.refuse(CUT_OFF, culprit=trace.culprit)
             if trace.held == "normaliser" and call.name not in operations.TAKES_NORMALISER:
                 raise call.refuse(
                     f"norms and standard deviations are held constant and may only multiply or divide, but one reaches {call.name!r}",
@@ -183,30 +185,25 @@ class RelevanceMode(TorchFunctionMode):
         if call.name in operations.DROPOUT:
             return call.args[0]
         out = call.run()
-        if call.held and not self.plan.plain:
-            floating = [t for t in tensors_in((out,)) if t.is_floating_point()]
-            if floating and call.name not in operations.KEEPS_HELD:
+        if call.held and not self.plain:
+            if call.name not in operations.KEEPS_HELD and call.held[0].held == "normaliser":
                 self._check_held(call)
-            elif call.name in operations.KEEPS_HELD:
-                for tensor in (*floating, *((args[0],) if call.name == "setitem" else ())):
+            for tensor in (*tensors_in((out,)), *((args[0],) if call.name == "setitem" else ())):
+                if tensor.is_floating_point():
                     mark(tensor, call.held[0])
         return out
 
     def _cut(self, call: Call, *, in_place: bool) -> Any:
-        """An operation on activations while gradients are off: only harmless if its result is never used with them."""
-        if torch._C._current_graph_task_id() != -1:  # inside a backward pass
+        """An operation on activations while gradients are off: harmless as long as its result is never used with them."""
+        if torch._C._current_graph_task_id() != -1 or call.name in self.plan.allow:  # inside a backward pass, or allowed
             return call.run()
         if in_place:
-            raise call.refuse(_CUT_OFF)
-        out = call.run()
-        for tensor in tensors_in((out,)):
-            if tensor.is_floating_point():
-                if call.name not in operations.PASS:
-                    raise call.refuse(_CUT_OFF)
-                mark(tensor, self.fresh.but(held="cut", culprit=call.name))
-        return out
+            raise call.refuse(CUT_OFF)
+        return cut_off(call)
 
     def _marked(self, out: Any, changed: Tensor | None) -> Any:
+        if changed is None and isinstance(out, Tensor) and trace_of(out) is self.fresh:
+            return out
         for tensor in tensors_in((out,) if changed is None else (out, changed)):
             if tensor.requires_grad:
                 trace = trace_of(tensor)
@@ -216,12 +213,6 @@ class RelevanceMode(TorchFunctionMode):
         if base is not None and base.requires_grad and trace_of(base) is None:
             mark(base, self.fresh)
         return out
-
-
-_CUT_OFF = (
-    "it runs on activations with gradients turned off (no_grad, inference mode, or inside a custom autograd function), "
-    "so that relevance would be lost"
-)
 
 
 def _gradient(call: Call) -> Any:

@@ -71,8 +71,9 @@ PASS = frozenset(
 CAST = frozenset("to float double half bfloat16 clone contiguous type type_as as_tensor".split())
 # The second tensor only lends its shape, dtype or device.
 LIKE = frozenset({"expand_as", "view_as", "reshape_as", "type_as", "to"})
-# These cut an activation off the graph behind the engine's back, or turn it into a Python number.
-CUT = frozenset("detach get:data set:data item tolist numpy __array__ array".split())
+# These cut an activation off the graph behind the engine's back, or turn it into plain numbers.
+CUT = frozenset({"detach", "get:data"})
+NUMBER = frozenset("item tolist numpy array set:data".split())
 # Never carry relevance, or read only what a tensor looks like.
 PLAIN = frozenset(
     "size dim numel stride storage_offset is_contiguous is_floating_point is_complex element_size get_device nelement len "
@@ -91,7 +92,7 @@ GOES_ON = SCALE | SUM | ACTIVATION | POINTWISE | CAST
 KEEPS_HELD = PASS | CAST | SCALE | SUM | ACTIVATION | POINTWISE | LINEAR | MATRIX_PRODUCT
 TAKES_NORMALISER = MATRIX_PRODUCT | {"mul", "div"}
 # To allow one of these means its plain gradient wherever it is met; of all others, only where their rule refuses.
-ALLOWED_WHOLLY = ACTIVATION | POINTWISE | DEVIATION
+ALLOWED_WHOLLY = ACTIVATION | POINTWISE | DEVIATION | CUT | NUMBER
 
 
 def operation_name(function: Any) -> tuple[str, bool]:

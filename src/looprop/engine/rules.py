@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from looprop.engine import attention, operations
-from looprop.engine.call import Call, Rule
+from looprop.engine.call import Call, Rule, cut_off
 from looprop.engine.gradients import constant_std_norm, epsilon_factor, identity_rule, scale_gradient, weigh_gradient
 from looprop.engine.location import inside_a_module
 from looprop.engine.trace import Trace, mark, trace_of
@@ -23,11 +23,9 @@ def _trace(tensor: Tensor) -> Trace:
 
 def pass_through(call: Call) -> Any:
     """Reshaping, selecting, masking: relevance follows the gradient."""
-    if call.name.startswith("scatter") and {"prod", "multiply"} & {a for a in (*call.args, *call.kwargs.values()) if isinstance(a, str)}:
-        raise call.refuse("it multiplies activations")
     out = call.run()
     first = _trace(call.activations[0])
-    if isinstance(out, Tensor) and out.requires_grad:
+    if isinstance(out, Tensor) and out.requires_grad and first is not call.mode.fresh:
         mark(
             out,
             call.mode.fresh.but(
@@ -35,6 +33,13 @@ def pass_through(call: Call) -> Any:
             ),
         )
     return out
+
+
+def scatter(call: Call) -> Any:
+    """Sums and selections pass; products are no selection."""
+    if {"prod", "multiply"} & {a for a in (*call.args, *call.kwargs.values()) if isinstance(a, str)}:
+        raise call.refuse("it multiplies activations")
+    return pass_through(call)
 
 
 def cast(call: Call) -> Any:
@@ -142,7 +147,8 @@ def add(call: Call) -> Any:
     if call.plan.epsilon and not _adds_a_mask(call) and not (trace.product is not None and attention.product_rule(call) == "gradient"):
         out = _weighed(call, out)
     mean_square = (trace.mean_square and len(call.activations) == 1) or (call.name in REDUCTION and trace.square)
-    mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, mean_square=mean_square))
+    if mean_square or trace.product is not None:
+        mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, mean_square=mean_square))
     if call.mode.embedding_sum is not None and len(call.activations) == 1 and call.activations[0] is call.mode.embedding_sum:
         call.mode.embedding_sum = out
     return out
@@ -302,15 +308,20 @@ def norm(call: Call) -> Any:
     return _weighed(call, out, without=bias)
 
 
-def cut(call: Call) -> Any:
-    """detach, .data, item: the model itself cuts an activation off. What the user does with its outputs is another matter."""
+def number(call: Call) -> Any:
+    """item, tolist, numpy: an activation becomes a number that cannot be followed. What the user does with outputs is another matter."""
     if call.mode.root is not None and not inside_a_module():
         return call.run()
-    raise call.refuse("it takes an activation out of the graph, so that its relevance would be lost")
+    raise call.refuse("it makes a plain number of an activation, so that its relevance would be lost")
+
+
+def computed_table(call: Call) -> Any:
+    """A look-up in a table that was computed from activations."""
+    raise call.refuse("it looks up a table that depends on activations")
 
 
 def _table() -> dict[str, Rule]:
-    table: dict[str, Rule] = {}
+    found: dict[str, Rule] = {}
     for names, rule in (
         (operations.PASS, pass_through),
         (operations.LINEAR, linear),
@@ -324,12 +335,14 @@ def _table() -> dict[str, Rule]:
         (operations.SOFTMAX, attention.softmax),
         (operations.ATTENTION, attention.fused),
         (operations.DROPOUT, dropout),
-        (operations.CUT, cut),
+        (operations.CUT, cut_off),
+        (operations.NUMBER, number),
         (operations.CAST, cast),
-        (operations.EMBEDDING, cut),
+        (frozenset({"scatter", "scatter_reduce"}), scatter),
+        (operations.EMBEDDING, computed_table),
     ):
-        table.update(dict.fromkeys(names, rule))
-    return table
+        found.update(dict.fromkeys(names, rule))
+    return found
 
 
 RULES = _table()

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from looprop.engine.attention import AttentionSite
+from looprop.engine.location import modules_of
 from looprop.engine.mode import RelevanceMode
 from looprop.engine.plan import Plan
 from looprop.errors import InputError, UnseenError
@@ -101,10 +102,13 @@ def relevance(
 
 def refuse_opaque(module: nn.Module | None) -> None:
     """Raise for modules inside which the engine sees nothing."""
-    for name, part in module.named_modules() if module is not None else ():
+    for part in modules_of(module):
         kind = type(part)
-        compiled = kind.__name__ == "OptimizedModule" or getattr(part, "_compiled_call_impl", None) is not None
-        if compiled or isinstance(part, torch.jit.ScriptModule):
-            raise UnseenError(f"{name or kind.__name__} is a compiled module ({kind.__name__}): explain the module it was compiled from")
-        if "quantized" in kind.__module__ or kind.__module__.partition(".")[0] in _QUANTISERS:
-            raise UnseenError(f"{name} is a quantised layer ({kind.__module__}.{kind.__name__}): load the model in full precision")
+        compiled = kind.__name__ == "OptimizedModule" or part._compiled_call_impl is not None or isinstance(part, torch.jit.ScriptModule)
+        quantised = "quantized" in kind.__module__ or kind.__module__.partition(".")[0] in _QUANTISERS
+        if module is None or not (compiled or quantised):
+            continue
+        name = next(name for name, found in module.named_modules() if found is part) or kind.__name__
+        if compiled:
+            raise UnseenError(f"{name} is a compiled module ({kind.__name__}): explain the module it was compiled from")
+        raise UnseenError(f"{name} is a quantised layer ({kind.__module__}.{kind.__name__}): load the model in full precision")

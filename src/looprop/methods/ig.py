@@ -69,11 +69,15 @@ class IntegratedGradients(Method):
         if abs(residual) > RESIDUAL * abs(change):
             warnings.warn(
                 f"integrated gradients leaves {abs(residual):.3g} of an output change of {change:.3g} unexplained: "
-                f"use more than {self.steps} steps",
+                f"use more than {self.steps} steps{_hint(line, self.baseline)}",
                 IntegratedGradientsWarning,
                 stacklevel=4,
             )
         return Attribution(scores, cost=3.0 * self.steps + 1.0, residual=residual, details={"baseline_output": start})
+
+
+def _hint(line: "_Line", baseline: str) -> str:
+    return "" if line.weight is None or baseline != "zero" else ", or baseline='pad' or 'mask' if the model normalises its embeddings"
 
 
 def _positions(subject: Subject, relevance: Tensor) -> NDArray[np.float64]:

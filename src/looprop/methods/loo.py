@@ -1,9 +1,11 @@
 """Leave-one-out: the drop of the target when one feature is removed.  LOO_i = f(x) - f(x without i)"""
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 
+from looprop.errors import UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.models.subject import Subject
 from looprop.removal.set_function import Precision, Removal, SetFunction
@@ -16,6 +18,10 @@ class LeaveOneOut(Method):
     summary = "exact leave-one-out: the drop of the target when a feature is removed"
 
     def __init__(self, *, removal: Removal | None = None, precision: Precision = "float32") -> None:
+        if removal is not None and removal not in get_args(Removal):
+            raise UnknownNameError("removal", str(removal), get_args(Removal))
+        if precision not in get_args(Precision):
+            raise UnknownNameError("precision", str(precision), get_args(Precision))
         self.removal, self.precision = removal, precision
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:

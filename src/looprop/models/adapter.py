@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from looprop.engine.location import modules_of
 from looprop.engine.plan import GRADIENT
 from looprop.engine.tape import Tape, relevance
 from looprop.errors import InputError, ModelError
@@ -121,7 +122,7 @@ class Adapter(ABC):
         with _evaluating_lock:
             runs, training = _evaluating.get(self.model, (0, []))
             if not runs:
-                training = [module for module in self.model.modules() if module.training]
+                training = [module for module in modules_of(self.model) if module.training]
                 for module in training:
                     module.training = False
             _evaluating[self.model] = (runs + 1, training)

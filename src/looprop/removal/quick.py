@@ -18,6 +18,8 @@ from looprop.removal.packing import run_halving
 AGREEMENT = 2e-5
 # and to this share of what the removals change: a way that forgets something is wrong by about as much.
 SHARE = 1e-3
+# On fewer positions there is nothing to gain, and too little to prove anything by.
+SHORTEST = 4
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ def quick_way(subject: Subject, plain: Runner) -> Quick | None:
 
 def _ways(subject: Subject) -> Iterator[tuple[str, Callable[[], Quick]]]:
     """Those that may hold, quickest first."""
-    if len(subject.encoded) < 3 or not can_drop(subject):
+    if len(subject.encoded) < SHORTEST or not can_drop(subject):
         return
     sites = _attention_sites(subject)
     for cut in (sites, 0) if sites else (0,):
@@ -59,7 +61,7 @@ def _rows(subject: Subject, cut: int) -> Quick:
 def _attention_sites(subject: Subject) -> int:
     try:
         return subject.adapter.attention_layers(subject.encoded)
-    except LoopropError:  # the engine does not know this model: its last attention is not known either
+    except (LoopropError, RuntimeError, MemoryError):  # not known to the engine, or too large for it: its last attention is not known
         return 0
 
 
@@ -92,13 +94,14 @@ def _agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:
 
 
 def _samples(subject: Subject) -> Tensor:
-    """Variants that tell: the last position removed, the read-out removed, both ends kept. (3, T)"""
+    """Variants that tell: one early position removed, the last removed, the read-out removed, both ends kept. (4, T)"""
     length = len(subject.encoded)
     generator = torch.Generator().manual_seed(length)
-    keep = torch.rand(3, length, generator=generator) > torch.tensor([[0.2], [0.5], [0.5]])
-    keep[0, [length // 2, -1]] = False
-    keep[0, 0] = True
-    keep[1:, [0, -1]] = True
-    keep[1, read_out_rows(subject)[0]] = False
+    keep = torch.rand(4, length, generator=generator) > torch.tensor([[0.5], [0.2], [0.5], [0.5]])
+    keep[:, [0, -1]] = True
+    keep[0] = True
+    keep[0, 1] = False
+    keep[1, [length // 2, -1]] = False
+    keep[2, read_out_rows(subject)[0]] = False
     keep[:, sorted(subject.encoded.fixed)] = True
     return keep

@@ -161,6 +161,8 @@ class SetFunction:
 
     def _values(self, runner: masking.Runner, keep: Tensor) -> Tensor:
         logits = runner(keep.to(self._device))
+        if len(logits) != len(keep):
+            raise ModelError(f"{self.subject.adapter.name} answers a batch of {len(keep)} inputs with {len(logits)} rows of logits")
         values = self.subject.target.value(logits.float() if self.precision == "bfloat16" else logits).double().cpu()
         if not torch.isfinite(values).all():
             row = int((~torch.isfinite(values)).nonzero()[0])

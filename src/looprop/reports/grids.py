@@ -100,16 +100,16 @@ def to_html(grid: Grid) -> str:
 
 def to_markdown(grid: Grid) -> str:
     """A pipe table under a heading."""
-    lines = [f"## {_plain(grid.title)}", "", _pipes(grid.flat_header()), _pipes(["---"] * len(grid.flat_header()))]
+    lines = [f"## {markdown_text(grid.title)}", "", _pipes(grid.flat_header()), _pipes(["---"] * len(grid.flat_header()))]
     lines += [_pipes(row) for row in grid.flat_rows()]
     return "\n".join([*lines, "", *([grid.note, ""] if grid.note else [])])
 
 
 def _pipes(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_plain(cell) for cell in cells) + " |"
+    return "| " + " | ".join(markdown_text(cell) for cell in cells) + " |"
 
 
-def _plain(text: str) -> str:
+def markdown_text(text: str) -> str:
     """Text that Markdown leaves as it is."""
     return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", text.replace("\n", " "))
 

@@ -15,7 +15,7 @@ from looprop.experiments.verdicts import Verdict, verdicts
 from looprop.files import write_whole
 from looprop.reports.content import grids
 from looprop.reports.figure import layers_figure
-from looprop.reports.grids import Cells, Grid, to_html, to_latex, to_markdown, verdict_card
+from looprop.reports.grids import Cells, Grid, markdown_text, to_html, to_latex, to_markdown, verdict_card
 
 
 def write_report(run_folder: str | Path, *more: str | Path, out: str | Path | None = None) -> list[Path]:
@@ -82,7 +82,8 @@ def markdown(contents: Sequence[Content]) -> str:
     """The same as one Markdown file."""
     parts = []
     for run, found, judged in contents:
-        parts += [f"# {run.title}", "", str(run.spec["question"]), "", *(f"- {name}: {value}" for name, value in run_facts(run)), ""]
+        known = [f"- {name}: {markdown_text(value)}" for name, value in run_facts(run)]
+        parts += [f"# {markdown_text(run.title)}", "", markdown_text(run.spec["question"]), "", *known, ""]
         if judged:
             rows: list[Cells] = [[v.word, v.claim, v.paper, v.found] for v in judged]
             header = ["verdict", "claim", "paper", "found here"]
