@@ -155,6 +155,8 @@ def _explanation(subject: Subject, attribution: Attribution, method: Method, sec
         model=subject.adapter.name,
         options=method.options,
         details=attribution.details,
+        # The first token of a causal model is an attention sink: shown, but not on the colour scale.
+        outside_scale=[subject.adapter.causal and 0 in group and len(groups) > 1 for group in groups],
     )
 
 

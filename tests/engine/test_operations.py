@@ -156,6 +156,29 @@ def test_standard_deviation_is_a_constant() -> None:
     assert torch.allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("plan", [Plan(), Plan(epsilon=0.1)], ids=["zero", "epsilon"])
+def test_tensors_made_of_parameters_before_the_run_are_constants(plan: Plan) -> None:
+    cached = (W2 * 2 + B).tanh()  # requires a gradient, and no leaf
+    assert cached.requires_grad
+    assert torch.equal(scores(lambda x: x @ cached + cached[0], plan), scores(lambda x: x @ cached.detach() + cached[0].detach(), plan))
+
+
+@pytest.mark.parametrize("method", ["attnlrp", "grad-x-input"])
+def test_batch_norm_whose_gradient_has_its_channels_last(method: str) -> None:
+    """torch's own backward pass gives wrong numbers here (2.13, CPU)."""
+    norm = nn.BatchNorm2d(3, dtype=torch.float64).eval()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for values in (norm.weight, norm.bias, norm.running_mean):
+            assert values is not None
+            values.copy_(torch.randn(3, generator=generator))
+    head = torch.randn(3, 2, dtype=torch.float64, generator=generator)
+    x = torch.randn(2, 3, 4, 4, dtype=torch.float64, generator=generator)
+    found = looprop.attribute(lambda y: (norm(y).flatten(2).transpose(1, 2) @ head).sum((1, 2)), x, method)
+    gain = norm.weight.detach() / (1 + norm.eps) ** 0.5 * head.sum(1)
+    assert torch.allclose(found, x * gain[:, None, None], rtol=1e-9)
+
+
 def test_einsum_of_two_activations_is_split_in_halves() -> None:
     found = scores(lambda x: torch.einsum("bi,bi->b", x, x @ W2))
     z = X @ W.detach()

@@ -120,6 +120,22 @@ def test_weights_times_values_are_no_scores() -> None:
         looprop.attribute(module, SEQUENCE)
 
 
+@pytest.mark.parametrize("plan", [Plan(), Plan(attention="cp"), Plan(epsilon=0.1)], ids=str)
+def test_a_learned_query_of_torch_s_own_attention(plan: Plan) -> None:
+    torch.manual_seed(0)
+    attention = nn.MultiheadAttention(DIM, 2, batch_first=True, dtype=torch.float64)
+    probe = nn.Parameter(torch.randn(1, 1, DIM, dtype=torch.float64))
+    fused, written = (
+        looprop.attribute(
+            lambda x, weights=weights: attention(probe.expand(len(x), -1, -1), x, x, need_weights=weights)[0].sum((1, 2)),
+            SEQUENCE,
+            LRP(plan=plan),
+        )
+        for weights in (False, True)
+    )
+    assert torch.allclose(fused, written, rtol=1e-9, atol=1e-12)
+
+
 class SelfAttention(nn.Module):
     def __init__(self, *, need_weights: bool, batch_first: bool = True) -> None:
         super().__init__()

@@ -108,6 +108,7 @@ def test_a_second_process_is_told_who_has_the_folder(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=f"in use by process {os.getpid()} on"), open_store(tmp_path, IDENTITY):
             pass
         store.add([row("a")])
+    assert not (tmp_path / "lock").exists()
     with open_store(tmp_path, IDENTITY) as store:
         assert not store.missing("a")
 

@@ -72,8 +72,8 @@ def test_single_precision_agrees_too(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "albert"])
-def test_encoders_cut_the_last_layer_to_its_read_out(family: str) -> None:
-    assert way_of(subject_of(family)) == "rows, cut at 2"
+def test_encoders_are_packed_and_cut_to_their_read_out(family: str) -> None:
+    assert way_of(subject_of(family)) == "packed, cut at 2"
 
 
 @pytest.mark.parametrize("family", sorted(zoo.DECODERS))
@@ -245,7 +245,8 @@ def test_eager_attention(family: str) -> None:
     model: Any = zoo.build(family, dtype=torch.float32)  # in float64 the library's own masks overflow in its softmax
     model.set_attn_implementation("eager")
     subject = subject_of(family, adapter=adapter_of(family, model))
-    assert SetFunction(subject)._quick is not None
+    way = {"gpt2": "prefix, cut at 0", "llama": "prefix, cut at 2"}.get(family, "rows, cut at 2")  # only fused attention is packed
+    assert way_of(subject) == way
     np.testing.assert_allclose(SetFunction(subject)(everything(11)), one_by_one(subject, everything(11)), atol=1e-5)
 
 

@@ -112,9 +112,7 @@ def explain_by(
     with progress(methods[0], len(methods)) as advance:
         for i, (name, one) in enumerate(zip(methods, made, strict=True)):
             explanation = bench.explain(item, one, target=target, features=features, truncation=truncate)
-            # The first token of a language model collects attention that belongs nowhere: shown, but not measured against.
-            sink = [bench.adapter.causal and i == 0 and len(explanation) > 1 for i in range(len(explanation))]
-            found.append(replace(explanation, method=name, outside_scale=sink))
+            found.append(replace(explanation, method=name))
             advance(methods[i + 1] if i + 1 < len(methods) else "")
     return found
 

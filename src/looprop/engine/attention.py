@@ -134,7 +134,8 @@ def softmax(call: Call) -> Any:
     mode = call.mode
     scores = call.activations[0]
     trace = trace_of(scores)
-    if trace is None or trace.product is None:
+    # torch's own attention is one also where its query is a parameter, so that its scores are no product of two activations.
+    if trace is None or (trace.product is None and not mode.inside("multi_head_attention_forward")):
         if call.plan.activation == "gradient":
             return call.run()
         raise call.refuse("this softmax does not normalise the scores of an attention (a router, a pooling, a final softmax?)")
@@ -143,7 +144,7 @@ def softmax(call: Call) -> Any:
     weights = call.run()
     if call.plan.rule(site.layer) == "cp":
         weights = weights.detach()
-    if mode.record:
+    if mode.record and trace.product is not None:
         site.query, right = trace.product
         site.key, site.weights, site.scale = right.transpose(-2, -1), weights, trace.factor
         product = site.query.detach() @ right.detach() * trace.factor if _multiplies(site.query, right) else None

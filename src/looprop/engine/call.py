@@ -27,7 +27,7 @@ CUT_OFF = (
 class Call:
     """What was called with what, and which of its arguments are activations.
 
-    args, kwargs: every leaf that is not explained is taken as a constant: parameters, above all.
+    args, kwargs: what does not come from the explained tensor is taken as a constant: parameters, above all.
     activations: the tensors that depend on what is explained.
     held: notes on constants that were made from activations (normalisers, the attention weights of CP-LRP).
     """
@@ -48,7 +48,7 @@ class Call:
     def _taken(self, value: Any) -> Any:
         if isinstance(value, Tensor):
             if value.requires_grad:
-                if value.is_leaf and trace_of(value) is None:
+                if trace_of(value) is None and not self.mode.reaches(value):
                     return value.detach()
                 self.activations.append(value)
             elif (trace := trace_of(value)) is not None and trace.held:

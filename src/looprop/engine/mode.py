@@ -65,6 +65,19 @@ class RelevanceMode(TorchFunctionMode):
         leaf = tensor.clone() if tensor.is_inference() else tensor.detach()
         return mark(leaf.requires_grad_(), self.fresh)
 
+    def reaches(self, tensor: Tensor) -> bool:
+        """Whether a tensor that the engine did not see being made comes from the explained one; else it is made of parameters only."""
+        seen: set[Any] = set()
+        todo = [tensor.grad_fn]
+        while todo:
+            node = todo.pop()
+            if node is not None and node not in seen:
+                seen.add(node)
+                if trace_of(getattr(node, "variable", tensor)) is not None:  # the leaf at which a branch of the graph ends
+                    return True
+                todo.extend(before for before, _ in node.next_functions)
+        return False
+
     def finish(self, output: Tensor) -> None:
         """Check the model's output before relevance starts from it."""
         self.plan.check_layers(len(self.sites))
@@ -143,6 +156,10 @@ class RelevanceMode(TorchFunctionMode):
                 return body(*args, **kwargs)
         finally:
             self._inside.pop()
+
+    def inside(self, name: str) -> bool:
+        """Whether the body of one of torch's Python functions is running."""
+        return any(function.__name__ == name for function in self._inside)
 
     def _check(self, call: Call, *, pointwise: bool) -> None:
         """Refuse what came from an unseen operation, and pointwise functions that the identity rule cannot take."""

@@ -76,7 +76,7 @@ class SiteMode(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         if name == "scaled_dot_product_attention" and self.fused is not None:
             self.met += 1
-            return self.fused(_fused_call(self.met, args, kwargs))
+            return self.fused(fused_call(self.met, args, kwargs))
         if self.written is not None and name in ("matmul", "__matmul__", "softmax", "dropout"):
             return self._written(self.written, name, function, args, kwargs)
         if self.scores is not None and operation_name(function)[0] == "softmax" and args[0].dim() >= 3:
@@ -110,7 +110,8 @@ class SiteMode(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-def _fused_call(layer: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FusedCall:
+def fused_call(layer: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FusedCall:
+    """The arguments of a call of scaled_dot_product_attention, by name."""
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     return FusedCall(

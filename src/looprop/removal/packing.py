@@ -35,6 +35,24 @@ def pack(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield batch
 
 
+def fill(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """The same without padding: batches whose lengths add up to at most `budget`; longest first.
+
+    >>> list(fill([3, 5, 1, 4], budget=8))
+    [[1], [3, 0, 2]]
+    """
+    batch: list[int] = []
+    total = 0
+    for i in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        if batch and total + lengths[i] > budget:
+            yield batch
+            batch, total = [], 0
+        batch.append(i)
+        total += lengths[i]
+    if batch:
+        yield batch
+
+
 def out_of_memory(error: BaseException) -> bool:
     """Does an error say that memory ran out, on whatever device?"""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):

@@ -12,6 +12,7 @@ from looprop.errors import LoopropError
 from looprop.models.subject import Subject
 from looprop.removal.dropping import can_drop, dropped_rows, read_out_rows, rows_needed
 from looprop.removal.masking import Runner
+from looprop.removal.packed import packed_rows
 from looprop.removal.packing import run_halving
 
 # A quicker way is taken only where it agrees with plain masking to this, relative to the size of the values,
@@ -24,11 +25,15 @@ SHORTEST = 4
 
 @dataclass(frozen=True)
 class Quick:
-    """A quicker way: its runner, and how many rows it computes for each variant (B, T) -> (B,)."""
+    """A quicker way: its runner, and how many rows it computes for each variant (B, T) -> (B,).
+
+    padded: are the variants of a batch filled up to the longest? columns: does each read the keys of the whole sequence?
+    """
 
     runner: Runner
     lengths: Callable[[Tensor], Tensor]
-    shares_prefix: bool = False
+    padded: bool = True
+    columns: bool = False
 
 
 def quick_way(subject: Subject, plain: Runner) -> Quick | None:
@@ -41,6 +46,8 @@ def _ways(subject: Subject) -> Iterator[tuple[str, Callable[[], Quick]]]:
     if len(subject.encoded) < SHORTEST or not can_drop(subject):
         return
     sites = _attention_sites(subject)
+    if sites and not subject.adapter.causal:
+        yield f"packed, cut at {sites}", partial(_packed, subject, sites)
     for cut in (sites, 0) if sites else (0,):
         if subject.adapter.causal and "past_key_values" in subject.adapter.arguments:
             yield f"prefix, cut at {cut}", partial(_prefix, subject, cut)
@@ -51,11 +58,19 @@ def _prefix(subject: Subject, cut: int) -> Quick:
     # Only models of the transformers library get here, so that it is loaded already.
     from looprop.removal.prefix import PrefixSharing, rows_left
 
-    return Quick(PrefixSharing(subject, sites=cut), partial(rows_left, subject), shares_prefix=True)
+    return Quick(PrefixSharing(subject, sites=cut), partial(rows_left, subject), columns=True)
+
+
+def _packed(subject: Subject, cut: int) -> Quick:
+    return Quick(packed_rows(subject, sites=cut), partial(_count_rows, subject), padded=False)
 
 
 def _rows(subject: Subject, cut: int) -> Quick:
-    return Quick(dropped_rows(subject, sites=cut), lambda keep: rows_needed(subject, keep).sum(1))
+    return Quick(dropped_rows(subject, sites=cut), partial(_count_rows, subject))
+
+
+def _count_rows(subject: Subject, keep: Tensor) -> Tensor:
+    return rows_needed(subject, keep).sum(1)
 
 
 def _attention_sites(subject: Subject) -> int:

@@ -25,14 +25,14 @@ class ReadOutMode(TorchFunctionMode):
         if self.left:
             name = getattr(function, "__name__", "")
             self.left -= name == "scaled_dot_product_attention" or (name == "softmax" and args[0].dim() == 4)
-        elif operation_name(function)[0] == "add" and _is_residual_sum(args):
+        elif is_residual_sum(function, args):
             self.cut = True
             return out[:, self.rows]
         return out
 
 
-def _is_residual_sum(args: tuple[Any, ...]) -> bool:
-    """Two streams (B, R, D)?"""
-    if len(args) < 2 or not isinstance(args[0], Tensor) or not isinstance(args[1], Tensor):
+def is_residual_sum(function: Any, args: tuple[Any, ...]) -> bool:
+    """Are two streams (B, R, D) added?"""
+    if operation_name(function)[0] != "add" or len(args) < 2 or not isinstance(args[0], Tensor) or not isinstance(args[1], Tensor):
         return False
     return args[0].dim() == 3 and args[0].shape == args[1].shape

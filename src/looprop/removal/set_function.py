@@ -16,13 +16,12 @@ from torch import Tensor
 from looprop.errors import InputError, ModelError, UnknownNameError
 from looprop.models.subject import Subject
 from looprop.removal import masking
-from looprop.removal.packing import pack, run_halving
+from looprop.removal.packing import fill, pack, run_halving
 from looprop.removal.quick import AGREEMENT as AGREEMENT
 from looprop.removal.quick import Quick, quick_way
 
 Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 Precision = Literal["float32", "bfloat16"]
-Group = tuple[masking.Runner, list[int], list[int]]
 
 # Positions per batch: enough to fill the matrix products; on a CPU few enough for its caches.
 BUDGET = {"cpu": 1024}
@@ -122,31 +121,37 @@ class SetFunction:
         todo = (~whole).nonzero()[:, 0].tolist()
         if not todo:
             return
-        groups = self._groups(rows, todo)
+        batches = self._batches(rows[todo])
         with self.subject.adapter.evaluating(), torch.inference_mode(), self._cast():
-            for runner, members, lengths in groups:
-                for batch in pack(lengths, self.budget):
-                    chosen = [members[b] for b in batch]
-                    values = run_halving(chosen, lambda part, runner=runner: self._values(runner, rows[part]))  # type: ignore[misc]
-                    self.count.computed += len(chosen)
-                    for i, value in zip(chosen, values.tolist(), strict=True):
-                        self._known[keys[i]] = value
+            for batch in batches:
+                chosen = [todo[b] for b in batch]
+                values = run_halving(chosen, lambda part: self._values(rows[part]))
+                self.count.computed += len(chosen)
+                for i, value in zip(chosen, values.tolist(), strict=True):
+                    self._known[keys[i]] = value
 
-    def _groups(self, rows: Tensor, todo: list[int]) -> list[Group]:
-        """The ways in which variants are run, the variants of each, and how many positions each variant takes."""
+    def _batches(self, rows: Tensor) -> list[list[int]]:
+        """Which variants are run together, by how many positions each takes."""
         quick = self._quick
         if quick is None:
-            lengths = self._plain_lengths(rows[todo])
-            # What is cut out leaves different lengths: one group for each, since padding may reach a model's answer.
-            apart = lengths if self.removal == "delete" else [0] * len(todo)
-            return _split(self._runner, todo, lengths, apart)
-        lengths = quick.lengths(rows[todo]).tolist()
-        if quick.shares_prefix:
+            lengths = self._plain_lengths(rows)
+            # What is cut out leaves different lengths: never one batch, since padding may reach a model's answer.
+            return self._packed(lengths, lengths if self.removal == "delete" else [0] * len(lengths))
+        lengths = quick.lengths(rows).tolist()
+        if not quick.padded:
+            return list(fill(lengths, self.budget))
+        if quick.columns:
             # Few rows of its own, but its attention reads the whole sequence.
             lengths = [max(length, rows.shape[1] // 8) for length in lengths]
-            return _split(quick.runner, todo, lengths, [0] * len(todo))
-        # A read-out row whose own key is barred needs a mask; without it the others need none.
-        return _split(quick.runner, todo, lengths, (rows[todo].sum(1) == torch.tensor(lengths)).tolist())
+        return self._packed(lengths, [0] * len(lengths))
+
+    def _packed(self, lengths: list[int], apart: list[int]) -> list[list[int]]:
+        """Batches of one value of `apart` each."""
+        batches = []
+        for value in dict.fromkeys(apart):
+            own = [i for i, of in enumerate(apart) if of == value]
+            batches += [[own[b] for b in batch] for batch in pack([lengths[i] for i in own], self.budget)]
+        return batches
 
     def _plain_lengths(self, rows: Tensor) -> list[int]:
         if self.removal == "delete":
@@ -159,7 +164,8 @@ class SetFunction:
         """A way that computes less, if it was proven on this model to agree with plain masking."""
         return quick_way(self.subject, self._runner) if self.quick and self.removal == "attention-mask" else None
 
-    def _values(self, runner: masking.Runner, keep: Tensor) -> Tensor:
+    def _values(self, keep: Tensor) -> Tensor:
+        runner = self._runner if self._quick is None else self._quick.runner
         logits = runner(keep.to(self._device))
         if len(logits) != len(keep):
             raise ModelError(f"{self.subject.adapter.name} answers a batch of {len(keep)} inputs with {len(logits)} rows of logits")
@@ -191,12 +197,3 @@ class SetFunction:
         if not text:
             raise InputError(f"removal={kind!r} is for texts; images take 'attention-mask' or 'zero', tensors 'zero'")
         return masking.deleted(subject) if kind == "delete" else masking.token_runner(subject, kind)
-
-
-def _split(runner: masking.Runner, members: list[int], lengths: list[int], apart: Sequence[object]) -> list[Group]:
-    """One group for each value of `apart`."""
-    groups: list[Group] = []
-    for value in dict.fromkeys(apart):
-        own = [j for j, of in enumerate(apart) if of == value]
-        groups.append((runner, [members[j] for j in own], [lengths[j] for j in own]))
-    return groups
