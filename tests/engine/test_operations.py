@@ -187,6 +187,11 @@ def test_einsum_of_two_activations_is_split_in_halves() -> None:
     assert torch.allclose(found, expected, rtol=1e-9)
 
 
+def test_weights_that_are_computed_from_parameters() -> None:
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(DIM, DIM, bias=False, dtype=torch.float64))
+    assert torch.allclose(scores(layer), linear_oracle(W @ layer.weight.T), rtol=1e-9)
+
+
 class LowRank(nn.Module):
     """What a LoRA layer does to a linear layer."""
 

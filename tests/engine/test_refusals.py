@@ -277,6 +277,15 @@ def test_half_precision_on_a_cpu(dtype: torch.dtype) -> None:
         looprop.attribute(lambda x: x.sum(-1), torch.randn(1, 2, dtype=dtype))
 
 
+def test_half_precision_by_autocast_is_left_out() -> None:
+    bench = looprop.load(tiny.tiny_classifier())
+    expected = bench.explain("the film is bad", "attnlrp").scores
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = bench.explain("the film is bad", "attnlrp").scores
+        assert torch.is_autocast_enabled("cpu")
+    assert found.tolist() == expected.tolist()
+
+
 MIXTURES: dict[str, Callable[[], nn.Module]] = {
     "mixtral": lambda: hf.MixtralForCausalLM(hf.MixtralConfig(**zoo.DECODER, num_local_experts=2, num_experts_per_tok=1)),
     "qwen2-moe": lambda: hf.Qwen2MoeForCausalLM(

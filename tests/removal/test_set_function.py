@@ -111,13 +111,14 @@ def test_a_contrast_is_the_difference_of_two_set_functions(bench: Workbench) -> 
 
 
 class Counting(TextClassifier):
-    """Counts the variants that reach the model."""
+    """Counts the variants that the model answers."""
 
     variants = 0
 
     def forward(self, inputs: Mapping[str, Tensor], *, positions: int = 1) -> Tensor:
-        self.variants += len(inputs["input_ids"])
-        return super().forward(inputs, positions=positions)
+        logits = super().forward(inputs, positions=positions)
+        self.variants += len(logits)
+        return logits
 
 
 def counting_subject(length: int = 8) -> tuple[Counting, Subject]:

@@ -127,7 +127,9 @@ class Adapter(ABC):
                     module.training = False
             _evaluating[self.model] = (runs + 1, training)
         try:
-            yield
+            # On a CPU the half precision of autocast would spoil relevance.
+            with torch.autocast("cpu", enabled=False):
+                yield
         finally:
             with _evaluating_lock:
                 runs, training = _evaluating.pop(self.model)
