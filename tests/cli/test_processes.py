@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -23,17 +22,23 @@ main.main()
 """
 
 
-def processor_seconds(arguments: list[str]) -> float:
-    """Processor time of one run: on a busy machine the clock on the wall says nothing."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*COMMAND, *arguments], capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+# Runs the command and then says which of the slow libraries it imported.
+IMPORTS = """
+import sys
+from looprop.cli import main
+sys.argv = ["looprop", *sys.argv[1:]]
+try:
+    main.main()
+finally:
+    slow = {"torch", "transformers", "scipy", "matplotlib", "pyarrow", "pandas", "datasets", "numpy"}
+    print("imported:", *sorted(slow & set(sys.modules)), file=sys.stderr)
+"""
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["methods"], ["explain", "--help"]], ids=" ".join)
-def test_start_up_is_quick(arguments: list[str]) -> None:
-    assert min(processor_seconds(arguments) for _ in range(3)) < 0.5
+def test_start_up_does_not_wait_for_slow_libraries(arguments: list[str]) -> None:
+    run = subprocess.run([sys.executable, "-c", IMPORTS, *arguments], capture_output=True, text=True, check=False)
+    assert run.stderr.split() == ["imported:"]
 
 
 def test_a_closed_pipe_is_no_error() -> None:
@@ -71,18 +76,30 @@ def test_json_alone_on_standard_output(classifier: str) -> None:
     assert run.stderr == b""
 
 
+def takes_ctrl_c() -> None:
+    """Jobs that a shell started in the background are born deaf to Ctrl-C, and so are their children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow
 def test_ctrl_c_in_the_middle_of_a_run(classifier: str, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text("as it was", encoding="utf-8")
     arguments = ["explain", "good fun", "--model", classifier, "-m", "cp-lrp", "-m", "loo", "--html", str(page)]
-    run = subprocess.run([sys.executable, "-c", INTERRUPTED, *arguments], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout, run.stderr) == (130, "", "looprop: interrupted\n")
+    run = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, *arguments], capture_output=True, text=True, check=False, preexec_fn=takes_ctrl_c
+    )
+    assert (run.returncode, run.stdout) == (130, "")
+    # A progress bar may stand before it: after two seconds there is one.
+    assert run.stderr.splitlines()[-1].endswith("looprop: interrupted")
+    assert "Traceback" not in run.stderr
     assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("page.html", "as it was")]
 
 
 def test_ctrl_c_while_it_starts() -> None:
-    run = subprocess.Popen([*COMMAND, "explain", "good"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = subprocess.Popen(
+        [*COMMAND, "explain", "good"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=takes_ctrl_c
+    )
     time.sleep(0.6)
     run.send_signal(signal.SIGINT)
     out, said = run.communicate(timeout=60)
