@@ -18,11 +18,11 @@ def masked_forward(model: Any, ids: Tensor, *, causal: bool = False) -> Forward:
     positions = torch.arange(ids.shape[1])[None]
 
     def forward(mask: Tensor) -> Tensor:
-        batch = {"input_ids": ids.expand(len(mask), -1), "attention_mask": mask}
+        batch: dict[str, Any] = {"input_ids": ids.expand(len(mask), -1), "attention_mask": mask}
         if causal:
-            last = model(**batch, position_ids=positions.expand(len(mask), -1), use_cache=False, logits_to_keep=1)
-            return last.logits[:, -1, 1]
-        return model(**batch).logits[:, 1]
+            batch |= {"position_ids": positions.expand(len(mask), -1), "use_cache": False, "logits_to_keep": 1}
+        logits: Tensor = model(**batch).logits
+        return logits[:, -1, 1] if causal else logits[:, 1]
 
     return forward
 

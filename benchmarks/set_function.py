@@ -31,6 +31,7 @@ from benchmarks.rivals import Bools, batched_loop, captum_ablation, masked_forwa
 from looprop.inputs.demo import demo_sentences
 from looprop.methods.registry import make_method
 from looprop.metrics import required_states
+from looprop.metrics.correlation import pearson
 from looprop.models.adapter import Adapter
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.encoded import Encoded, partition
@@ -42,6 +43,7 @@ from looprop.workbench import load
 
 OURS = "set function"
 METHODS = ("loo", "ig", "rollout", "attnlrp", "cp-lrp")
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
 Row = dict[str, Any]
 
 
@@ -53,7 +55,6 @@ class Sizes:
         self.tokens = {16: (16, 0.0), 32: (16, 0.0)} if quick else {32: (32, 0.95), 128: (48, 1.1), 512: (32, 0.95)}
         self.curve_tokens, self.chunked_tokens, self.decoder_tokens = (32, 64, 32) if quick else (128, 512, 256)
         self.sentences = 2 if quick else 12
-        self.batches = (1, 2, 4, 8, 16, 32, 64)
 
     def bert(self) -> Any:
         """A random BERT classifier."""
@@ -87,19 +88,21 @@ def on_tokens(subject: Subject, keep: Bools) -> Bools:
     """Kept positions from kept features."""
     tokens = np.ones((len(keep), len(subject.encoded)), dtype=bool)
     for feature, positions in enumerate(subject.features):
-        tokens[np.ix_(~keep[:, feature], positions)] = False
+        tokens[:, list(positions)] &= keep[:, feature, None]
     return tokens
 
 
 def random_curves(count: int, steps: int) -> Bools:
     """Evenly chosen steps of MoRF and LeRF for random scores."""
     keep = required_states(["morf", "lerf"], np.random.default_rng(0).normal(size=count)).keep
-    return keep[np.unique(np.linspace(0, len(keep) - 1, steps).round().astype(int))]
+    chosen: Bools = keep[np.unique(np.linspace(0, len(keep) - 1, steps).round().astype(int))]
+    return chosen
 
 
-def best_batch(run: Callable[[int], object], sizes: tuple[int, ...]) -> int:
-    """The batch size at which a rival is quickest, from two turns of all."""
-    times = take_turns({str(size): lambda size=size: run(size) for size in sizes}, repeats=2)  # type: ignore[misc]
+def best_batch(run: Callable[[int], object], tokens: int, variants: int) -> int:
+    """The batch size at which a rival is quickest per variant, from two turns of all that hold up to 4096 positions."""
+    sizes = [size for size in BATCHES if size <= variants and (size == 1 or size * tokens <= 4096)]
+    times = take_turns({str(size): lambda size=size: run(size) for size in sizes}, repeats=2, warm_up=False)  # type: ignore[misc]
     return int(min(times, key=lambda name: times[name].cpu))
 
 
@@ -114,6 +117,11 @@ def compare(title: str, bar: float, times: dict[str, Times], error: float, **mor
     return row
 
 
+def way(adapter: Adapter, tokens: int) -> str:
+    """How the set function ran an input of so many tokens."""
+    return next((key[0] for key, holds in adapter.proofs.items() if holds and key[-1] == tokens), "plain masking")
+
+
 def loo(sizes: Sizes, repeats: int) -> list[Row]:
     """Leave-one-out on BERT against both rivals; also how far the arithmetic is from a plain matrix product."""
     model, rows = sizes.bert(), []
@@ -123,15 +131,16 @@ def loo(sizes: Sizes, repeats: int) -> list[Row]:
         positions = sorted({round(p) for p in np.linspace(0, tokens - 1, count)})
         keep = ~np.eye(tokens, dtype=bool)[positions]
         forward = masked_forward(model, ids)
-        batches = tuple(b for b in sizes.batches if b <= len(keep) and b * tokens <= 8192)
-        loop_size = best_batch(lambda size: batched_loop(forward, keep, size), batches)  # noqa: B023
+        part = keep[: max(16, 4096 // tokens)]
+        loop_size = best_batch(lambda size: batched_loop(forward, part, size), tokens, len(part))  # noqa: B023
         jobs: dict[str, Callable[[], Any]] = {
             OURS: lambda: SetFunction(subject_of(adapter, ids))(keep),  # noqa: B023
             "loop": lambda: batched_loop(forward, keep, loop_size),  # noqa: B023
         }
         counts, chosen = {OURS: len(keep), "loop": len(keep)}, {"loop": loop_size}
         try:
-            size = best_batch(lambda size: captum_ablation(forward, positions, tokens, size)[0](), batches)  # noqa: B023
+            few = positions[: len(part)]
+            size = best_batch(lambda size: captum_ablation(forward, few, tokens, size)[0](), tokens, len(part))  # noqa: B023
             jobs["captum"], counts["captum"] = captum_ablation(forward, positions, tokens, size)
             chosen["captum"] = size
         except ImportError:
@@ -139,7 +148,8 @@ def loo(sizes: Sizes, repeats: int) -> list[Row]:
         error = float(np.abs(jobs[OURS]() - jobs["loop"]().numpy()).max())
         times = {name: of / counts[name] for name, of in take_turns(jobs, repeats=repeats).items()}
         ours = arithmetic(sizes, tokens) / times[OURS].wall
-        rows.append(compare(f"loo, {tokens} tokens", bar, times, error, batch=chosen, gflops=ours, gflops_limit=limit(sizes)))
+        more = {"way": way(adapter, tokens), "batch": chosen, "gflops": ours, "gflops_limit": limit(sizes)}
+        rows.append(compare(f"loo, {tokens} tokens", bar, times, error, **more))
         print(
             f"    {ours:.0f} GFLOP/s of plain masking's arithmetic; plain matrix products reach {rows[-1]['gflops_limit']:.0f}", flush=True
         )
@@ -170,7 +180,7 @@ def curves(sizes: Sizes, repeats: int) -> list[Row]:
         ids = random_ids(tokens)
         subject = subject_of(adapter, ids, features)
         keep = random_curves(len(subject.features), 64)
-        rows.append(_against_loop(f"MoRF + LeRF, {tokens} tokens by {features}", 1.8, adapter, ids, features, keep, sizes, repeats))
+        rows.append(_against_loop(f"MoRF + LeRF, {tokens} tokens by {features}", 1.8, adapter, ids, features, keep, repeats))
     return rows
 
 
@@ -179,21 +189,21 @@ def decoder(sizes: Sizes, repeats: int) -> list[Row]:
     ids, adapter = random_ids(sizes.decoder_tokens), CausalLanguageModel(sizes.llama(), lambda text: text)
     positions = sorted({round(p) for p in np.linspace(0, sizes.decoder_tokens - 1, 64)})
     keep = ~np.eye(sizes.decoder_tokens, dtype=bool)[positions]
-    return [_against_loop(f"loo, Llama, {sizes.decoder_tokens} tokens", 1.6, adapter, ids, "token", keep, sizes, repeats)]
+    return [_against_loop(f"loo, Llama, {sizes.decoder_tokens} tokens", 1.6, adapter, ids, "token", keep, repeats)]
 
 
-def _against_loop(title: str, bar: float, adapter: Adapter, ids: Tensor, features: str, keep: Bools, sizes: Sizes, repeats: int) -> Row:
+def _against_loop(title: str, bar: float, adapter: Adapter, ids: Tensor, features: str, keep: Bools, repeats: int) -> Row:
     forward = masked_forward(adapter.model, ids, causal=adapter.causal)
     masks = on_tokens(subject_of(adapter, ids, features), keep)
-    batches = tuple(b for b in sizes.batches if b * ids.shape[1] <= 8192)
-    size = best_batch(lambda size: batched_loop(forward, masks, size), batches)
+    part = masks[: max(16, 4096 // ids.shape[1])]
+    size = best_batch(lambda size: batched_loop(forward, part, size), ids.shape[1], len(part))
     jobs: dict[str, Callable[[], Any]] = {
         OURS: lambda: SetFunction(subject_of(adapter, ids, features))(keep),
         "loop": lambda: batched_loop(forward, masks, size),
     }
     error = float(np.abs(jobs[OURS]() - jobs["loop"]().numpy()).max())
     times = {name: of / len(keep) for name, of in take_turns(jobs, repeats=repeats).items()}
-    return compare(title, bar, times, error, batch={"loop": size})
+    return compare(title, bar, times, error, way=way(adapter, ids.shape[1]), batch={"loop": size})
 
 
 def five_methods(sizes: Sizes, repeats: int) -> list[Row]:
@@ -212,7 +222,7 @@ def five_methods(sizes: Sizes, repeats: int) -> list[Row]:
         fresh = [Subject(s.adapter, s.encoded, s.target, s.features) for s in subjects]
         return [SetFunction(s)(np.concatenate(of)) for s, of in zip(fresh, states, strict=True)]
 
-    size = best_batch(loop, sizes.batches)
+    size = best_batch(loop, 1, max(BATCHES))
     error = float(np.abs(np.concatenate(ours()) - torch.cat(loop(size)).numpy()).max())
     count = sum(len(keep) for of in states for keep in of)
     times = {name: of / count for name, of in take_turns({OURS: ours, "loop": lambda: loop(size)}, repeats=repeats).items()}
@@ -225,8 +235,11 @@ def precision(sizes: Sizes, repeats: int) -> list[Row]:
     """bfloat16: what it does to leave-one-out, and to its time."""
     ids, adapter = random_ids(sizes.curve_tokens), TextClassifier(sizes.bert(), lambda text: text)
     keep = ~np.eye(sizes.curve_tokens, dtype=bool)[:48]
-    jobs = {kind: lambda kind=kind: SetFunction(subject_of(adapter, ids), precision=kind)(keep) for kind in ("float32", "bfloat16")}  # type: ignore[misc]
-    r = float(np.corrcoef(*(job() for job in jobs.values()))[0, 1])
+    jobs = {
+        "float32": lambda: SetFunction(subject_of(adapter, ids), precision="float32")(keep),
+        "bfloat16": lambda: SetFunction(subject_of(adapter, ids), precision="bfloat16")(keep),
+    }
+    r = pearson(jobs["bfloat16"](), jobs["float32"]())
     times = take_turns(jobs, repeats=repeats)
     ratio = times["float32"].cpu / times["bfloat16"].cpu
     print(f"bfloat16: r of LOO to float32 {r:.5f}, {ratio:.2f} times as fast", flush=True)

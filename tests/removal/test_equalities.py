@@ -83,28 +83,30 @@ def test_decoders_share_prefixes(family: str) -> None:
 
 
 class Counted(torch.overrides.TorchFunctionMode):
-    """Counts the rows that go through linear layers with an inner size of 48: those of the feed-forward blocks."""
+    """Counts the rows that go through linear layers, by the size of what comes out: 48 inside feed-forward blocks, 32 else."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows = 0
+        self.rows = {32: 0, 48: 0}
 
     def __torch_function__(self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         out = function(*args, **(kwargs or {}))
-        if getattr(function, "__name__", "") == "linear" and out.shape[-1] == 48:
-            self.rows += out.numel() // 48
+        if getattr(function, "__name__", "") == "linear" and out.shape[-1] in self.rows:
+            self.rows[out.shape[-1]] += out.numel() // out.shape[-1]
         return out
 
 
-def test_a_bert_computes_only_the_rows_that_somebody_reads() -> None:
-    """Layer 1: the kept rows; layer 2, after its attention: the read-out of each variant."""
+def test_a_bert_computes_only_what_is_new_and_what_somebody_reads() -> None:
     subject = subject_of("bert", length=12)
-    keep = leave_one_out(12)[1:]  # the read-out itself stays
+    keep = leave_one_out(12)[1:]  # the read-out itself stays: 11 variants of 11 rows
     value = SetFunction(subject)
     assert value._quick is not None
     with Counted() as counted:
         value(keep)
-    assert counted.rows == 11 * 11 + 11
+    rows, variants = 11 * 11, 11
+    # Layer 1: queries, keys and values of each position once, then the kept rows. Layer 2, after its attention: the read-outs.
+    assert counted.rows[48] == rows + variants
+    assert counted.rows[32] == 3 * 12 + 2 * rows + 3 * rows + 2 * variants + variants  # the last are the pooler's
 
 
 def test_a_llama_computes_only_what_stands_after_the_removed_token() -> None:
@@ -115,7 +117,7 @@ def test_a_llama_computes_only_what_stands_after_the_removed_token() -> None:
         value(leave_one_out(12))
     # Gate and up of two layers. The prefix: 12 rows each time. A variant without token i: rows i + 1 to the end, at least the read-out.
     own = sum(max(1, 11 - i) for i in range(12))
-    assert counted.rows == 2 * (2 * 12 + own + 12)
+    assert counted.rows[48] == 2 * (2 * 12 + own + 12)
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "gpt2", "llama", "modernbert"])

@@ -1,7 +1,8 @@
 """Removal by attention mask without computing what nobody reads.
 
 A token whose key is barred for every row influences nothing, so its row is dropped instead of masked; the read-out row stays.
-After the last attention only the read-out is computed. Causal models also share what stands before the first removed token.
+Before the first attention each position is computed once, after the last only the read-out. Causal models also share what
+stands before the first removed token.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from looprop.engine.sites import SiteMode
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
-from looprop.removal.read_out import ReadOutMode
+from looprop.removal.fewer_rows import FewerRowsMode
 
 Dropper = Callable[[Tensor], Tensor]
 """Kept positions (B, T) -> logits (B, K, C), for rows of the batch in one go."""
@@ -74,11 +75,12 @@ def rows_needed(subject: Subject, keep: Tensor) -> Tensor:
     return needed
 
 
-def cut_to_read_out(subject: Subject, sites: int) -> AbstractContextManager[object]:
-    """Leave the last layer's other rows out, of a model with so many attention sites; 0 leaves nothing out."""
+def fewer_rows(subject: Subject, sites: int, index: Tensor) -> AbstractContextManager[object]:
+    """Leave out rows of the first and the last layer, of a model with so many attention sites that runs rows (B, R); 0 leaves all."""
     if not sites:
         return nullcontext()
-    return ReadOutMode(sites, slice(-subject.target.positions, None) if subject.adapter.causal else slice(0, 1))
+    read = slice(-subject.target.positions, None) if subject.adapter.causal else slice(0, 1)
+    return FewerRowsMode(sites, index, lambda rows: rows[:, read])
 
 
 def dropped_rows(subject: Subject, *, sites: int = 0) -> Dropper:
@@ -97,7 +99,7 @@ def dropped_rows(subject: Subject, *, sites: int = 0) -> Dropper:
             batch["position_ids"] = positions
         elif table is not None:
             numbers = SiteMode(positions=(table.weight, positions))
-        with cut_to_read_out(subject, sites), numbers:
+        with fewer_rows(subject, sites, index), numbers:
             return adapter.forward(batch, positions=subject.target.positions)
 
     return run

@@ -3,17 +3,16 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
-from looprop.engine.sites import FusedCall, SiteMode, fused_call
+from looprop.engine.sites import FusedCall, SiteMode
 from looprop.errors import ModelError
 from looprop.models.subject import Subject
 from looprop.removal.dropping import first_position, position_table, rows_needed
-from looprop.removal.read_out import is_residual_sum
+from looprop.removal.fewer_rows import FewerRowsMode
 
 
 @dataclass(frozen=True)
@@ -31,38 +30,24 @@ class Block:
         return self.start + self.count * self.length
 
 
-class PackedMode(TorchFunctionMode):
-    """Runs a model on a long row (1, N, D) of variants; after its last attention site only their first rows go on: (B, 1, D)."""
-
-    def __init__(self, blocks: list[Block], first_rows: Tensor, sites: int) -> None:
-        super().__init__()
-        self.blocks, self.first_rows, self.left, self.cut = blocks, first_rows, sites, False
-
-    def __torch_function__(self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        if getattr(function, "__name__", "") == "scaled_dot_product_attention":
-            self.left -= 1
-            return self._within(fused_call(self.left, args, kwargs or {}))
-        out = function(*args, **(kwargs or {}))
-        if self.left == 0 and not self.cut and is_residual_sum(function, args):
-            self.cut = True
-            return out[0, self.first_rows][:, None]
-        return out
-
-    def _within(self, call: FusedCall) -> Tensor:
-        if call.mask is not None or call.causal or call.grouped or call.query.dim() != 4 or len(call.query) != 1:
-            raise ModelError("attention that is more than queries, keys and values of one row cannot be packed")
-        # (1, H, N, d) -> (N, H, d), which is how models store them
-        query, key, value = (x[0].transpose(0, 1) for x in (call.query, call.key, call.value))
-        out = query.new_empty(*query.shape[:2], value.shape[-1])
-        for block in self.blocks:
-            rows = slice(block.start, block.stop)
-            shape = (block.count, block.length, query.shape[1], -1)
-            q, k, v = (x[rows].reshape(shape).transpose(1, 2) for x in (query, key, value))  # (B, H, L, d)
-            if block.barred:
-                k, v = k[:, :, 1:], v[:, :, 1:]
-            mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=call.scale)
-            out[rows] = mixed.transpose(1, 2).flatten(0, 1)
-        return out.transpose(0, 1)[None]
+def attend_within(blocks: list[Block], call: FusedCall, last: bool) -> Tensor:
+    """Attention within each variant of the long row; at the last site only for the first row of each."""
+    if call.mask is not None or call.causal or call.grouped or call.query.dim() != 4 or len(call.query) != 1:
+        raise ModelError("attention that is more than queries, keys and values of one row cannot be packed")
+    # (1, H, N, d) -> (N, H, d), which is how models store them
+    query, key, value = (x[0].transpose(0, 1) for x in (call.query, call.key, call.value))
+    shape_out = (*query.shape[:2], value.shape[-1])
+    out = query.new_zeros(shape_out) if last else query.new_empty(shape_out)
+    for block in blocks:
+        rows, shape = slice(block.start, block.stop), (block.count, block.length, query.shape[1], -1)
+        q, k, v = (x[rows].reshape(shape).transpose(1, 2) for x in (query, key, value))  # (B, H, L, d)
+        if block.barred:
+            k, v = k[:, :, 1:], v[:, :, 1:]
+        if last:
+            q, rows = q[:, :, :1], slice(block.start, block.stop, block.length)
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=call.scale)
+        out[rows] = mixed.transpose(1, 2).flatten(0, 1)
+    return out.transpose(0, 1)[None]
 
 
 def packed_rows(subject: Subject, *, sites: int) -> Callable[[Tensor], Tensor]:
@@ -90,7 +75,9 @@ def packed_rows(subject: Subject, *, sites: int) -> Callable[[Tensor], Tensor]:
             batch["position_ids"] = index + offset
         elif table is not None:
             numbers = SiteMode(positions=(table.weight, index + offset))
-        with PackedMode(blocks, torch.tensor(starts, device=keep.device), sites), numbers:
+        first = torch.tensor(starts, device=keep.device)
+        mode = FewerRowsMode(sites, index, lambda rows: rows[0, first][:, None], partial(attend_within, blocks))
+        with mode, numbers:
             return adapter.forward(batch)
 
     return run

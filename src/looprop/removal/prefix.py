@@ -8,7 +8,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from looprop.models.subject import Subject
-from looprop.removal.dropping import cut_to_read_out, gathered, rows_needed, window
+from looprop.removal.dropping import fewer_rows, gathered, rows_needed, window
 
 
 class _Prefix(DynamicLayer):  # type: ignore[misc]
@@ -53,7 +53,7 @@ class PrefixSharing:
         batch: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "position_ids": index}
         if longest:
             batch["past_key_values"] = self._past(longest)
-        with cut_to_read_out(subject, self.sites):
+        with fewer_rows(subject, self.sites, index):
             logits: Tensor = adapter.model(**batch, **self._less(reads), use_cache=longest > 0).logits
         return logits[:, -reads:]
 

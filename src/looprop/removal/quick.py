@@ -85,7 +85,7 @@ def _proven(subject: Subject, name: str, runner: Runner, plain: Runner) -> bool:
     proofs: dict[Any, bool] = subject.adapter.proofs
     length = len(subject.encoded)
     kind = (name, length.bit_length(), subject.target.positions)
-    known = {key[3]: holds for key, holds in proofs.items() if key[:3] == kind}
+    known = {key[3]: holds for key, holds in dict(proofs).items() if key[:3] == kind}  # a copy: other threads may prove, too
     if not all(known.values()):
         return False
     if length > max(known, default=0):
