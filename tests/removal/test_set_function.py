@@ -349,3 +349,9 @@ def test_threads_do_not_disturb_each_other() -> None:
     for family, length in jobs:
         subject = subject_of(family, length=length, adapter=adapters[family])
         np.testing.assert_allclose(found[family, length], one_by_one(subject, everything(length)), atol=1e-9)
+
+
+def test_bfloat16_of_a_plain_function() -> None:
+    """It has no parameters to tell a device by."""
+    subject = bind(TensorModule(lambda x: x @ torch.ones(3, 2)), torch.tensor([1.0, 2.0, 4.0]))
+    assert SetFunction(subject, precision="bfloat16")(leave_one_out(3)).tolist() == [6.0, 5.0, 3.0]

@@ -177,7 +177,7 @@ class SetFunction:
         return values
 
     def _cast(self) -> Any:
-        return torch.autocast(self.subject.adapter.device.type, torch.bfloat16) if self.precision == "bfloat16" else nullcontext()
+        return torch.autocast(self._device.type, torch.bfloat16) if self.precision == "bfloat16" else nullcontext()
 
     def _plain(self) -> masking.Runner:
         subject, kind = self.subject, self.removal
