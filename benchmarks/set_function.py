@@ -131,7 +131,7 @@ def loo(sizes: Sizes, repeats: int) -> list[Row]:
         positions = sorted({round(p) for p in np.linspace(0, tokens - 1, count)})
         keep = ~np.eye(tokens, dtype=bool)[positions]
         forward = masked_forward(model, ids)
-        part = keep[: max(16, 4096 // tokens)]
+        part = keep[: max(8, 4096 // tokens)]
         loop_size = best_batch(lambda size: batched_loop(forward, part, size), tokens, len(part))  # noqa: B023
         jobs: dict[str, Callable[[], Any]] = {
             OURS: lambda: SetFunction(subject_of(adapter, ids))(keep),  # noqa: B023
@@ -195,7 +195,7 @@ def decoder(sizes: Sizes, repeats: int) -> list[Row]:
 def _against_loop(title: str, bar: float, adapter: Adapter, ids: Tensor, features: str, keep: Bools, repeats: int) -> Row:
     forward = masked_forward(adapter.model, ids, causal=adapter.causal)
     masks = on_tokens(subject_of(adapter, ids, features), keep)
-    part = masks[: max(16, 4096 // ids.shape[1])]
+    part = masks[: max(8, 4096 // ids.shape[1])]
     size = best_batch(lambda size: batched_loop(forward, part, size), ids.shape[1], len(part))
     jobs: dict[str, Callable[[], Any]] = {
         OURS: lambda: SetFunction(subject_of(adapter, ids, features))(keep),
