@@ -40,8 +40,8 @@ class Advance(Protocol):
 def progress_bar(title: str, total: int, *, done: int = 0, show: bool = True) -> Iterator[Advance]:
     """A bar with rate and remaining time on standard error; gives a function that says "one more"."""
     note = TextColumn("{task.fields[note]}", markup=False)
-    times = (_Rate(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times, note, console=Console(stderr=True), disable=not show) as progress:
+    counts = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(TextColumn("{task.description}"), *counts, note, console=Console(stderr=True), disable=not show) as progress:
         bar = progress.add_task(title, total=total, completed=done, note="")
         yield lambda count=1, note="": progress.update(bar, advance=count, note=note)
 

@@ -74,6 +74,12 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
         found.append(("weights", weights[:12]))
     found += [("seed", str(run.manifest["identity"].get("seed", 0))), ("torch", session["versions"]["torch"])]
     found += [("finished", session["finished"] or "not yet"), ("sessions", str(len(run.manifest["sessions"])))]
+    for account in [session["engine"] for session in run.manifest["sessions"] if "engine" in session]:
+        machines = ", ".join(f"{name} ({count} worker{'s' * (count > 1)})" for name, count in account["machines"].items())
+        waiting = "" if account["waiting"] is None else f"; {100 * account['waiting']:.1f} % of their time spent waiting"
+        found.append((f"machines ({account['name']})", f"{machines}{waiting}"))
+    if run.failed:
+        found.append(("failed examples", "; ".join(f"{example}: {error}" for example, error in run.failed.items())))
     if run.damaged:
         found.append(("damaged parts computed anew", ", ".join(run.damaged)))
     return found

@@ -32,12 +32,10 @@ def connected(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    if address is not None and address not in ("auto", "local"):
-        check_address(address)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         ray.init(address=address, **options)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError, SystemExit) as error:
         raise EngineError(f"cannot connect to a Ray cluster at {address or 'this machine'}: {error}") from error
     try:
         yield ray
@@ -45,15 +43,19 @@ def connected(address: str | None) -> Iterator[Any]:
         ray.shutdown()
 
 
-def check_address(address: str) -> None:
+def check_address(address: str | None) -> None:
     """Raise within half a minute where no Ray cluster answers."""
+    if address in (None, "", "auto", "local"):
+        return
+    assert address is not None
     if "://" in address:
         raise EngineError(f"address {address!r} is for Ray Client; expected host:port of the head of a cluster, from one of its machines")
+    # In brackets where the host is an IPv6 address.
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise EngineError(f"address must be host:port, 'auto' or 'local', got {address!r}")
     try:
-        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise EngineError(f"no Ray cluster can be reached at {address}: {getattr(error, 'strerror', None) or error}") from error
     # In a process of its own: Ray's own checks cannot be interrupted.

@@ -4,13 +4,14 @@ The driver holds what is left to do and at most two shards per worker in flight.
 as soon as there is room; machines that join later are used. Results are handed out as they arrive, each example once.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from looprop.errors import EngineError, InputError, ShardError
-from looprop.evaluation.cluster.connecting import BASE_MEMORY, Need, connected, import_ray, rooms
+from looprop.evaluation.cluster.connecting import BASE_MEMORY, Need, check_address, connected, import_ray, rooms
 from looprop.evaluation.cluster.ledger import Entry, Ledger
 from looprop.evaluation.cluster.sending import Parcel, pack_work
 from looprop.evaluation.cluster.shards import ATTEMPTS, Shard, Shards, said
@@ -43,6 +44,8 @@ class RayEngine:
             if (value is not None or name == "threads") and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
                 raise InputError(f"{name} must be an integer >= 1, got {value!r}")
         import_ray()
+        # Known before anything is loaded.
+        check_address(self.address or os.environ.get("RAY_ADDRESS"))
 
     def __call__(self, work: Callable[[Any], Any], items: Iterable[Any]) -> "RayRun":
         return RayRun(self, work, list(items))
