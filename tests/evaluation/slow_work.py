@@ -13,7 +13,10 @@ SETUP = Setup(("loo", "cp-lrp"), ("loo-r", "morf"))
 
 
 def slow_work(adapter: Adapter | None, task: Task, folder: Path, seconds: float) -> list[Row]:
-    """The rows of an example, after a while; without a model a row that says nothing. A file `raise-<id>` or `die-<id>` in the folder makes it fail, or end its process."""
+    """The rows of an example, after a while; without a model a row that says nothing.
+
+    A file `raise-<id>` or `die-<id>` in the folder makes it fail, or end its process.
+    """
     with (folder / "log").open("a", encoding="utf-8") as file:
         file.write(f"{task.id}\n")
     time.sleep(seconds)
