@@ -11,7 +11,7 @@ python -m benchmarks.cost_model --only study     # the paper's study from what w
 import argparse
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,29 +117,34 @@ def measured_rates(*, quick: bool) -> list[dict[str, Any]]:
         config = transformers.BertConfig(num_hidden_layers=2 if quick else 12, vocab_size=30522)
         return TextClassifier(transformers.BertForSequenceClassification(config).eval(), lambda text: text)
 
-    def slice_of_7b() -> Any:
-        """One layer of 32: the others take as long. Its own vocabulary is small: the last matrix is read at one position only."""
-        config = transformers.LlamaConfig(num_hidden_layers=1, vocab_size=32_000, hidden_size=4096, intermediate_size=11_008)
+    def decoder(layers: int) -> Any:
+        config = transformers.LlamaConfig(num_hidden_layers=layers, vocab_size=32_000, hidden_size=4096, intermediate_size=11_008)
         return CausalLanguageModel(transformers.LlamaForCausalLM(config).eval(), lambda text: text)
 
+    def seconds(adapter: Any, tokens: int) -> float:
+        """CPU time per variant, the median of three."""
+        positions = sorted({round(p) for p in np.linspace(0, tokens - 1, 24)})
+        keep, times = ~np.eye(tokens, dtype=bool)[positions], []
+        for _ in range(1 if quick else 3):
+            start = time.process_time()
+            SetFunction(subject_of(adapter, random_ids(tokens)))(keep)
+            times.append((time.process_time() - start) / len(keep))
+        return sorted(times)[len(times) // 2]
+
     rows = []
-    for name, make, lengths in (("BERT-base", bert, (32, 128, 512)), ("7B decoder, one layer", slice_of_7b, (64,))):
-        adapter = make()
-        whole = SIZES["BERT-base" if name == "BERT-base" else "7B decoder"]
-        size = Size(adapter.model.config.num_hidden_layers, whole.width, whole.inner, whole.matrices)
-        for tokens in lengths[:1] if quick else lengths:
-            ids = random_ids(tokens)
-            positions = sorted({round(p) for p in np.linspace(0, tokens - 1, 24)})
-            keep = ~np.eye(tokens, dtype=bool)[positions]
-            times = []
-            for _ in range(1 if quick else 3):
-                start = time.process_time()
-                SetFunction(subject_of(adapter, ids))(keep)
-                times.append((time.process_time() - start) / len(keep))
-            seconds = sorted(times)[len(times) // 2]
-            row = {"model": name, "tokens": tokens, "seconds_per_variant": seconds, "gflops": size.flops(tokens) / seconds / 1e9}
-            rows.append(row)
-            print(f"{name}, {tokens} tokens: {1e3 * seconds:.1f} ms of CPU time per variant, {row['gflops']:.0f} GFLOP/s", flush=True)
+
+    def keep_row(model: str, tokens: int, own: float, flops: float) -> None:
+        rows.append({"model": model, "tokens": tokens, "seconds_per_variant": own, "gflops": flops / own / 1e9})
+        print(f"{model}, {tokens} tokens: {1e3 * own:.1f} ms of CPU time per variant, {rows[-1]['gflops']:.0f} GFLOP/s", flush=True)
+
+    adapter = bert()
+    size = replace(SIZES["BERT-base"], layers=adapter.model.config.num_hidden_layers)
+    for tokens in (32,) if quick else (32, 128, 512):
+        keep_row("BERT-base", tokens, seconds(adapter, tokens), size.flops(tokens))
+    # The last layer of a decoder is needed at its last position only: what a whole one takes is the difference between three and one.
+    tokens, size = 64, replace(SIZES["7B decoder"], layers=2)
+    if not quick:
+        keep_row("7B decoder, two of 32 layers", tokens, seconds(decoder(3), tokens) - seconds(decoder(1), tokens), size.flops(tokens))
     return rows
 
 

@@ -75,6 +75,8 @@ def scaling(count: int, repeats: int) -> dict[str, Any]:
         "bar": 1.7,
     }
     result |= {"gflop_per_example": gflops / len(tasks), "gflops_per_second_of_one": gflops / len(tasks) * rates[1]}
+    cpu = {workers: sum(worker["cpu"] for worker in account["workers"]) / len(tasks) for workers, account in accounts.items()}
+    result |= {"cpu_seconds_per_example": cpu, "gflops_by_cpu_time": gflops / len(tasks) / cpu[1]}
     result |= {"waiting": {workers: account["waiting"] for workers, account in accounts.items()}, "met": rates[2] >= 1.7 * rates[1]}
     print(f"scaling, {data.title}: {rates[1]:.2f}/s with one worker, {rates[2]:.2f}/s with two: {result['ratio']:.2f} times", flush=True)
     return result

@@ -68,6 +68,10 @@ def evaluate(
             removal=removal, seed=seed, engine=counting(advance) if here else chosen,  # type: ignore[arg-type]
             progress=not here and sys.stderr.isatty(),
         )  # fmt: skip
+    if account := result.about.get("engine"):
+        from looprop.evaluation.engines import describe
+
+        say(f"computed on {describe(account)}")
     check_success(result)
     if out is not None:
         say(f"wrote {result.save(out)}")

@@ -4,7 +4,7 @@ An engine is `run(work, items) -> iterable of results`; everything about files, 
 many machines has to tell beside its results, it tells as `Sharded`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
@@ -31,6 +31,16 @@ class Sharded(Protocol):
 
     def account(self) -> dict[str, Any]:
         """Who computed, as plain data for the manifest."""
+
+
+def describe(account: Mapping[str, Any]) -> str:
+    """An account in one line: the machines, and how much of their time was spent waiting.
+
+    >>> describe({"machines": {"a": 2, "b": 1}, "waiting": 0.031})
+    'a (2 workers), b (1 worker); 3.1 % of their time spent waiting'
+    """
+    machines = ", ".join(f"{name} ({count} worker{'s' * (count > 1)})" for name, count in account["machines"].items())
+    return machines + ("" if account["waiting"] is None else f"; {100 * account['waiting']:.1f} % of their time spent waiting")
 
 
 def engine_names() -> list[str]:

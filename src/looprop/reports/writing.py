@@ -10,6 +10,7 @@ from pathlib import Path
 from looprop.display.figures import to_bytes
 from looprop.display.html import card, facts, page
 from looprop.errors import DataError
+from looprop.evaluation.engines import describe
 from looprop.experiments.reproducing import Run, read_run
 from looprop.experiments.verdicts import Verdict, verdicts
 from looprop.files import write_whole
@@ -74,10 +75,8 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
         found.append(("weights", weights[:12]))
     found += [("seed", str(run.manifest["identity"].get("seed", 0))), ("torch", session["versions"]["torch"])]
     found += [("finished", session["finished"] or "not yet"), ("sessions", str(len(run.manifest["sessions"])))]
-    for account in [session["engine"] for session in run.manifest["sessions"] if "engine" in session]:
-        machines = ", ".join(f"{name} ({count} worker{'s' * (count > 1)})" for name, count in account["machines"].items())
-        waiting = "" if account["waiting"] is None else f"; {100 * account['waiting']:.1f} % of their time spent waiting"
-        found.append((f"machines ({account['name']})", f"{machines}{waiting}"))
+    accounts = [session["engine"] for session in run.manifest["sessions"] if "engine" in session]
+    found += [(f"machines ({account['name']})", describe(account)) for account in accounts]
     if run.failed:
         found.append(("failed examples", "; ".join(f"{example}: {error}" for example, error in run.failed.items())))
     if run.damaged:

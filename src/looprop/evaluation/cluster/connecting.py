@@ -1,6 +1,7 @@
 """Finding a Ray cluster, within seconds or with a reason, and the room on it."""
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -32,6 +33,8 @@ def connected(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
+    # A cluster that is started here reports to nobody.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         ray.init(address=address, **options)

@@ -9,7 +9,7 @@ from looprop.evaluation.cluster.workers import Answer, Place
 
 @dataclass
 class Entry:
-    """One worker's account. busy: seconds it computed. ended: when it died, or None."""
+    """One worker's account. busy: seconds it computed. cpu: of its processors. ended: when it died, or None."""
 
     place: Place
     began: float
@@ -17,6 +17,7 @@ class Entry:
     examples: int = 0
     cost: float = 0.0
     busy: float = 0.0
+    cpu: float = 0.0
     ended: float | None = None
 
     @property
@@ -49,6 +50,7 @@ class Ledger:
         entry.examples += len(answer.results)
         entry.cost += cost
         entry.busy += answer.seconds
+        entry.cpu += answer.cpu
 
     def status(self) -> str:
         """A few words for the progress bar: how many workers, and what each does per second."""
@@ -76,6 +78,7 @@ class Ledger:
                 "shards": entry.shards,
                 "examples": entry.examples,
                 "busy": round(entry.busy, 3),
+                "cpu": round(entry.cpu, 3),
                 "present": round(entry.present(now), 3),
                 "died": entry.ended is not None,
             }

@@ -29,11 +29,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a shard: results by position, errors by position, and the seconds that it took."""
+    """What became of a shard: results by position, errors by position, the seconds that it took, and those of its processors."""
 
     results: dict[int, Any]
     errors: dict[int, str]
     seconds: float
+    cpu: float = 0.0
 
 
 class Worker:
@@ -59,7 +60,7 @@ class Worker:
 
     def compute(self, items: Sequence[Any]) -> Answer:
         """Every item of a shard; one that fails does not keep the others from being computed."""
-        start = time.perf_counter()
+        start, start_cpu = time.perf_counter(), time.process_time()
         results: dict[int, Any] = {}
         errors: dict[int, str] = {}
         for i, item in enumerate(items):
@@ -67,4 +68,4 @@ class Worker:
                 results[i] = self._work(item)
             except Exception as error:
                 errors[i] = said(error)
-        return Answer(results, errors, time.perf_counter() - start)
+        return Answer(results, errors, time.perf_counter() - start, time.process_time() - start_cpu)
