@@ -42,7 +42,10 @@ def injected_mask(subject: Subject) -> Runner:
         with mode:
             logits = adapter.forward(inputs, positions=subject.target.positions)
         if mode.met != layers:
-            raise ModelError(f"{mode.met} attention sites were masked and the model has {layers}: its attention is not understood; other kinds of removal do without")
+            raise ModelError(
+                f"{mode.met} attention sites were masked and the model has {layers}: its attention is not understood; "
+                "give it an attention_mask argument, or use another removal"
+            )
         return logits
 
     return run
