@@ -12,7 +12,7 @@ from looprop.display.html import card, facts, page
 from looprop.errors import DataError
 from looprop.experiments.reproducing import Run, read_run
 from looprop.experiments.verdicts import Verdict, verdicts
-from looprop.files import write_whole
+from looprop.files import to_json, write_whole
 from looprop.reports.content import grids
 from looprop.reports.cost_figure import cost_figure
 from looprop.reports.grids import Cells, Grid, markdown_text, to_html, to_latex, to_markdown, verdict_card
@@ -21,6 +21,8 @@ from looprop.reports.layers_figure import layers_figure
 
 def write_report(run_folder: str | Path, *more: str | Path, out: str | Path | None = None) -> list[Path]:
     """Write report.html, report.md, tables.tex, summary.csv, and figure.svg and figure.png where there is a figure.
+
+    Of one run on texts also summary.json, by docs/schema/evaluation.schema.json.
 
     more: other runs of the same experiment, shown beside the first (SST and IMDB, say). out: by default the first run's folder.
     """
@@ -38,6 +40,8 @@ def write_report(run_folder: str | Path, *more: str | Path, out: str | Path | No
         write_whole(place / "tables.tex", "\n".join(to_latex(grid) for _, found, _ in contents for grid in found).encode()),
         write_whole(place / "summary.csv", summary_csv(runs).encode()),
     ]
+    if len(runs) == 1 and runs[0].spec["kind"] == "texts":
+        paths.append(write_whole(place / "summary.json", to_json(runs[0].evaluation().to_dict())))
     picture = b""
     if runs[0].spec["kind"] == "texts":
         figure = layers_figure(runs) if runs[0].experiment == "layers" else cost_figure(runs)
