@@ -57,14 +57,14 @@ def html(contents: Sequence[Content], picture: bytes = b"") -> str:
     """One page that needs nothing from the network."""
     body = ""
     for run, found, judged in contents:
-        body += card(facts(run_facts(run)), title=run.title)
+        body += card(facts(run_facts(run)), title=run.title if len(contents) > 1 else "Where the numbers come from")
         if judged:
             body += verdict_card([(v.claim, v.paper, v.found, v.word) for v in judged])
         body += "".join(to_html(grid) for grid in found)
     if picture:
         data = base64.b64encode(picture).decode()
         title = "Figure 2: LOO r and delta by layer" if contents[0][0].experiment == "layers" else "LOO r against cost"
-        body = card(f'<img alt="{title}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">', title=title) + body
+        body = card(f'<img class="figure" alt="{title}" src="data:image/svg+xml;base64,{data}">', title=title) + body
     first = contents[0][0]
     return page(first.title, body, subtitle=str(first.spec["question"]), footer=f"fingerprint {first.manifest['fingerprint']}")
 
