@@ -47,6 +47,11 @@ class Evaluation:
         """The methods, in the order of the rows."""
         return [found.method for found in self.summary]
 
+    def __repr__(self) -> str:
+        first = self.metrics[0] if self.metrics else ""
+        means = ", ".join(f"{s.method} {number(s.metrics[first].mean)}" if first else s.method for s in self.summary)
+        return f"Evaluation of {self.title}: {first + ' of ' if first else ''}{means}"
+
     def __getitem__(self, method: str) -> MethodSummary:
         for found in self.summary:
             if found.method == method:
