@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no
 # Waiting threads that spin take the cores from whatever else runs on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: venv demo test test-quick lint chromium train accuracy bench clean
+.PHONY: venv demo test test-quick readme lint chromium train accuracy bench clean
 
 # Two steps, each done again only when pyproject.toml or constraints.txt changes: what looprop needs, and what its tests need.
 venv: $(VENV)/.installed-dev
@@ -32,11 +32,15 @@ lint: venv
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
+# As many processes as WORKERS says, each with its share of the cores and whole files of tests; WORKERS=0 runs all in one process.
+WORKERS ?= 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+
 test: lint chromium
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-quick: venv
-	$(BIN)/python -m pytest -m "not slow and not ray and not browser"
+	$(PYTEST) -m "not slow and not ray and not browser"
 
 # The browser tests need a Chromium. Where it cannot be installed they are skipped, and pytest says so at the end.
 chromium:
@@ -53,6 +57,10 @@ train: venv
 # Accuracy of the embedded model on dev and test, as its card says. Needs the data sets in LOOPROP_DATA.
 accuracy: venv
 	$(BIN)/python -m training.evaluate
+
+# Measured figures of the README's table of methods, from the runs kept under results/.
+readme: venv
+	$(BIN)/python tests/readme_figures.py
 
 bench: venv
 	$(BIN)/python -m benchmarks

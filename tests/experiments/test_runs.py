@@ -1,5 +1,6 @@
 """Runs on texts: resumed, killed, damaged, refused, reported."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,12 @@ def test_reports_of_a_run(layers: Run, tmp_path: Path) -> None:
     assert figure.count("layer k<") == 4, "four panels"
     tex = (tmp_path / "tables.tex").read_text(encoding="utf-8")
     assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") > 3
+    alone = {path.name: path for path in write_report(layers.folder, out=tmp_path / "alone")}
+    assert alone.keys() == {path.name for path in paths} | {"summary.json"}
+    summary = json.loads(alone["summary.json"].read_text(encoding="ascii"))
+    assert {entry["method"]: entry["loo-r"] for entry in summary["summary"]} == {
+        s.method: pytest.approx(s.metrics["loo-r"].mean, nan_ok=True) for s in layers.evaluation().summary
+    }
     claims = {v.claim: v.holds for v in verdicts(layers)}
     assert claims["CP-LRP in all layers is CP-LRP"]
     assert claims["L_{:1} and L_1 agree"]

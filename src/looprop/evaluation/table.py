@@ -69,15 +69,18 @@ class Evaluation:
 
         return pandas.DataFrame([found.to_dict() for found in self.summary]).set_index("method")
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the rows as plain data that JSON can hold, by the schema in docs/schema/evaluation.schema.json."""
+        data: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "title": self.title, "about": plain(self.about, "about")}
+        data |= {"metrics": list(self.metrics), "confidence": self.confidence, "seed": self.seed}
+        return data | {"summary": [plain(found.to_dict(), found.method) for found in self.summary]}
+
     def save(self, folder: str | Path) -> Path:
         """Writes rows.parquet and evaluation.json into a folder, which is made if need be."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         write_whole(place / "rows.parquet", parts.to_bytes(self.rows))
-        summary = [plain(found.to_dict(), found.method) for found in self.summary]
-        data = {"schema": SCHEMA, "version": VERSION, "title": self.title, "about": plain(self.about, "about")}
-        data |= {"metrics": list(self.metrics), "confidence": self.confidence, "seed": self.seed, "summary": summary}
-        write_whole(place / "evaluation.json", to_json(data))
+        write_whole(place / "evaluation.json", to_json(self.to_dict()))
         return place
 
     @classmethod
