@@ -61,6 +61,7 @@ accuracy: venv
 # Measured figures of the README's table of methods, from the runs kept under results/.
 readme: venv
 	$(BIN)/python tests/readme_figures.py
+	$(BIN)/python tests/results_tables.py
 
 bench: venv
 	$(BIN)/python -m benchmarks
