@@ -32,15 +32,11 @@ lint: venv
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-# As many processes as WORKERS says, each with its share of the cores and whole files of tests; WORKERS=0 runs all in one process.
-WORKERS ?= 2
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
-
 test: lint chromium
-	$(PYTEST)
+	$(BIN)/python -m pytest
 
 test-quick: venv
-	$(PYTEST) -m "not slow and not ray and not browser"
+	$(BIN)/python -m pytest -m "not slow and not ray and not browser"
 
 # The browser tests need a Chromium. Where it cannot be installed they are skipped, and pytest says so at the end.
 chromium:
