@@ -17,6 +17,7 @@ from looprop.methods.registry import make_method
 from looprop.models.subject import Subject, bind
 from looprop.models.tensor_module import TensorModule
 from looprop.models.text_classifier import TextClassifier
+from looprop.removal.memory import positions_that_fit
 from looprop.removal.set_function import SetFunction
 from looprop.workbench import Workbench, load
 from removal.naive import MASK, PAD, curves, everything, kept_positions, leave_one_out, one_by_one, subject_of, value_of
@@ -244,6 +245,25 @@ def test_when_memory_runs_out_every_row_is_still_exact(error: Exception, quick: 
     found = SetFunction(subject, quick=quick)(keep)
     assert narrow.refused > 0
     np.testing.assert_allclose(found, one_by_one(plain, keep), atol=1e-9)
+
+
+def test_a_batch_size_that_did_not_fit_is_not_tried_again() -> None:
+    narrow = Narrow(subject_of("bert", length=9).adapter.model, 40, MEMORY[0])
+    adapter = TextClassifier(narrow, lambda text: text)
+    SetFunction(subject_of("bert", length=9, adapter=adapter), quick=False)(everything(9))
+    refused = narrow.refused
+    assert refused > 0
+    assert adapter.budget is not None
+    SetFunction(subject_of("bert", length=9, adapter=adapter), quick=False)(everything(9))
+    assert narrow.refused == refused
+
+
+def test_what_fits_into_memory_grows_with_it_and_shrinks_with_the_model() -> None:
+    small = subject_of("bert", length=4).adapter
+    # Width 32, 48 inside, 8 bytes a number: 8 * (10 * 32 + 3 * 48) = 3712 bytes a position, of a quarter of the memory.
+    assert positions_that_fit(small, 4 * 3712 * 100) == 100
+    assert positions_that_fit(small, 1) == 1
+    assert positions_that_fit(TensorModule(torch.nn.Linear(2, 2)), 10**9) is None
 
 
 def test_a_single_row_that_does_not_fit_is_an_error() -> None:

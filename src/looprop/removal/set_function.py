@@ -126,8 +126,8 @@ class SetFunction:
         with self.subject.adapter.evaluating(), torch.inference_mode(), self._cast():
             for batch in batches:
                 chosen = [todo[b] for b in batch]
-                full = self.budget // len(chosen)
-                values = run_halving(chosen, lambda part: self._values(rows[part]), lambda fewer: self._remember(full * fewer))  # noqa: B023
+                each = min(rows.shape[1], self.budget // len(chosen))  # positions, at most
+                values = run_halving(chosen, lambda part: self._values(rows[part]), lambda fewer: self._remember(each * fewer))  # noqa: B023
                 self.count.computed += len(chosen)
                 for i, value in zip(chosen, values.tolist(), strict=True):
                     self._known[keys[i]] = value
