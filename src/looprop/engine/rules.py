@@ -29,10 +29,27 @@ def pass_through(call: Call) -> Any:
         mark(
             out,
             call.mode.fresh.but(
-                product=first.product, factor=first.factor, site=first.site, mean_square=first.mean_square, square=first.square
+                product=first.product,
+                factor=first.factor,
+                site=first.site,
+                mean_square=first.mean_square,
+                square=first.square,
+                degree=_common_degree(call),
             ),
         )
     return out
+
+
+def _common_degree(call: Call) -> int:
+    """Of how many activations all of a call's tensors are products, if that is one number."""
+    degrees = {_trace(t).degree for t in call.activations}
+    return degrees.pop() if len(degrees) == 1 else 1
+
+
+def _still_a_product(call: Call, out: Tensor) -> Tensor:
+    """A note on the result of a linear operation: it is a product of as many activations as before."""
+    degree = _trace(call.activations[0]).degree
+    return out if degree == 1 else mark(out, (trace_of(out) or call.mode.fresh).but(degree=degree))
 
 
 def scatter(call: Call) -> Any:
@@ -70,7 +87,8 @@ def linear(call: Call) -> Any:
         if added:
             raise call.refuse("it adds an activation to a product of two")
         return product(call)
-    return _weighed(call, call.run(), without=None if added else bias)
+    out = _weighed(call, call.run(), without=None if added else bias)
+    return out if bias is not None else _still_a_product(call, out)
 
 
 def _bias(call: Call) -> Tensor | None:
@@ -114,7 +132,7 @@ def _weighed(call: Call, out: Tensor, *, without: Tensor | None = None) -> Tenso
 
 def matrix_product(call: Call) -> Any:
     """Linear in its one activation, or a product of two."""
-    return product(call) if len(call.activations) > 1 else _keep_site(call, _weighed(call, call.run()))
+    return product(call) if len(call.activations) > 1 else _still_a_product(call, _keep_site(call, _weighed(call, call.run())))
 
 
 def _keep_site(call: Call, out: Tensor) -> Tensor:
@@ -122,13 +140,18 @@ def _keep_site(call: Call, out: Tensor) -> Tensor:
 
 
 def product(call: Call) -> Any:
-    """A product of two activations: half of the relevance to each, denominator 2 O + epsilon sign(O)."""
+    """A product of two activations: half of the relevance to each, denominator 2 O + epsilon sign(O).
+
+    In canonical form a factor that is itself a product of n activations gets n shares.
+    """
     plan, matrix = call.plan, call.name != "mul"
     if len(call.activations) > 2:
         raise call.refuse("it multiplies more than two activations at once")
-    out = call.run()
     rule = attention.product_rule(call) if matrix else plan.product
-    if rule == "gradient":
+    degrees = [_trace(t).degree for t in call.activations]
+    canonical = plan.bilinear == "canonical" and rule != "gradient"
+    out = call.run(*_with_shares(call.args, degrees), **call.kwargs) if canonical and degrees != [1, 1] else call.run()
+    if rule == "gradient" or (canonical and degrees != [1, 1]):
         halved = out
     elif plan.epsilon:
         halved = weigh_gradient(out, epsilon_factor(out.detach(), plan.epsilon, shares=2))
@@ -138,8 +161,15 @@ def product(call: Call) -> Any:
     # Weights times values are no scores: a softmax that meets them is not another attention.
     scores = matrix and _trace(left).site is None and _trace(right).site is None
     weighed = plan.epsilon and scores and rule != "gradient"
-    mark(halved, call.mode.fresh.but(product=(left, right) if scores else None, unweighted=out if weighed else None))
+    degree = sum(degrees) if canonical else 1
+    mark(halved, call.mode.fresh.but(product=(left, right) if scores else None, unweighted=out if weighed else None, degree=degree))
     return attention.values_met(call, halved) if matrix else halved
+
+
+def _with_shares(args: tuple[Any, ...], degrees: list[int]) -> list[Any]:
+    """The factors of a product, each to get its part of the relevance: as many shares as activations stand behind it."""
+    shares = iter(degrees)
+    return [scale_gradient(a, next(shares) / sum(degrees)) if isinstance(a, Tensor) and a.requires_grad else a for a in args]
 
 
 def add(call: Call) -> Any:

@@ -1,0 +1,83 @@
+"""A plain verdict per method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from looprop.display.data import correlation
+
+if TYPE_CHECKING:
+    from looprop.auditing.result import Checks, Row
+
+Word = Literal["invariant", "depends on the writing", "refused", "not tested"]
+
+# An explanation that stays like this, however many of the model's weights are shuffled, does not look at the model.
+IGNORES = 0.9
+# A method that promises completeness and leaves out more than this share of the output does not keep its word.
+INCOMPLETE = 0.05
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """word: the outcome under rewriting. sentence: for people. flags: sanity checks that it fails."""
+
+    word: Word
+    sentence: str
+    flags: tuple[str, ...] = ()
+
+
+def judge(rows: Sequence[Row], checks: Checks, tolerance: float) -> Verdict:
+    """The verdict on one method from its rows and checks."""
+    if checks.refused:
+        return Verdict("refused", f"says nothing about this model: {checks.refused}")
+    flags = tuple(flag for flag in (_ignores(checks), _batched(checks, tolerance), _shifted(checks, tolerance), _incomplete(checks)) if flag)
+    refused = [row for row in rows if row.refused]
+    known = [row for row in rows if not row.refused]
+    if not known:
+        reason = f": {refused[0].refused}" if refused else ": no rewrite applies to this model"
+        return Verdict("not tested", f"could not be compared under any rewrite{reason}", flags)
+    worst = max(known, key=lambda row: row.change)
+    lost = f"; refused under {', '.join(row.rewrite for row in refused)}" if refused else ""
+    if worst.change <= tolerance and not refused:
+        number = "1 rewrite" if len(known) == 1 else f"all {len(known)} rewrites"
+        return Verdict("invariant", f"the same explanation under {number} (largest relative change {worst.change:.0e})", flags)
+    if worst.change <= tolerance:
+        return Verdict("depends on the writing", f"the same where it answers{lost}", flags)
+    changed = [row for row in known if row.change > tolerance]
+    low = min(changed, key=lambda row: row.r if not math.isnan(row.r) else math.inf)
+    sentence = f"another explanation under {len(changed)} of {len(known)} rewrites, most under {worst.rewrite}"
+    sentence += f" (scores change by up to {100 * worst.change:.2g} %)"
+    if not math.isnan(low.r):
+        sentence += f"; mean r falls to {correlation(low.r)} under {low.rewrite}"
+    moved = max(changed, key=lambda row: row.top)
+    sentence += f", and the top token of {100 * moved.top:.0f} % of the inputs changes under {moved.rewrite}" if moved.top else ""
+    return Verdict("depends on the writing", sentence + lost, flags)
+
+
+def _ignores(checks: Checks) -> str:
+    if not checks.randomised or not all(r >= IGNORES for r in checks.randomised):
+        return ""
+    return f"hardly looks at the model: its explanation stays while the weights are shuffled, from the last layer to all (r {_all(checks)})"
+
+
+def _all(checks: Checks) -> str:
+    return ", ".join(map(correlation, checks.randomised))
+
+
+def _batched(checks: Checks, tolerance: float) -> str:
+    return f"depends on what else is in the batch (by up to {100 * checks.batched:.2g} %)" if checks.batched > tolerance else ""
+
+
+def _shifted(checks: Checks, tolerance: float) -> str:
+    if not checks.shifted > tolerance:
+        return ""
+    return f"depends on where the input has its zero: shifted input, same function, r {correlation(checks.shifted_r)}"
+
+
+def _incomplete(checks: Checks) -> str:
+    if not (checks.complete and checks.residual > INCOMPLETE):
+        return ""
+    return f"promises that its scores add up, and leaves {100 * checks.residual:.2g} % of the output unexplained"
