@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from looprop.engine import attention, operations
+from looprop.engine import attention, degrees, operations
 from looprop.engine.call import Call, Rule, cut_off
 from looprop.engine.gradients import constant_std_norm, epsilon_factor, identity_rule, scale_gradient, weigh_gradient
 from looprop.engine.location import inside_a_module
@@ -34,22 +34,10 @@ def pass_through(call: Call) -> Any:
                 site=first.site,
                 mean_square=first.mean_square,
                 square=first.square,
-                degree=_common_degree(call),
+                degree=degrees.common(call),
             ),
         )
     return out
-
-
-def _common_degree(call: Call) -> int:
-    """Of how many activations all of a call's tensors are products, if that is one number."""
-    degrees = {_trace(t).degree for t in call.activations}
-    return degrees.pop() if len(degrees) == 1 else 1
-
-
-def _still_a_product(call: Call, out: Tensor) -> Tensor:
-    """A note on the result of a linear operation: it is a product of as many activations as before."""
-    degree = _trace(call.activations[0]).degree
-    return out if degree == 1 else mark(out, (trace_of(out) or call.mode.fresh).but(degree=degree))
 
 
 def scatter(call: Call) -> Any:
@@ -88,7 +76,7 @@ def linear(call: Call) -> Any:
             raise call.refuse("it adds an activation to a product of two")
         return product(call)
     out = _weighed(call, call.run(), without=None if added else bias)
-    return out if bias is not None else _still_a_product(call, out)
+    return out if bias is not None else degrees.still(call, out)
 
 
 def _bias(call: Call) -> Tensor | None:
@@ -132,7 +120,7 @@ def _weighed(call: Call, out: Tensor, *, without: Tensor | None = None) -> Tenso
 
 def matrix_product(call: Call) -> Any:
     """Linear in its one activation, or a product of two."""
-    return product(call) if len(call.activations) > 1 else _still_a_product(call, _keep_site(call, _weighed(call, call.run())))
+    return product(call) if len(call.activations) > 1 else degrees.still(call, _keep_site(call, _weighed(call, call.run())))
 
 
 def _keep_site(call: Call, out: Tensor) -> Tensor:
@@ -148,10 +136,9 @@ def product(call: Call) -> Any:
     if len(call.activations) > 2:
         raise call.refuse("it multiplies more than two activations at once")
     rule = attention.product_rule(call) if matrix else plan.product
-    degrees = [_trace(t).degree for t in call.activations]
-    canonical = plan.bilinear == "canonical" and rule != "gradient"
-    out = call.run(*_with_shares(call.args, degrees), **call.kwargs) if canonical and degrees != [1, 1] else call.run()
-    if rule == "gradient" or (canonical and degrees != [1, 1]):
+    uneven = degrees.uneven(call) and rule != "gradient"
+    out = degrees.run_with_shares(call) if uneven else call.run()
+    if rule == "gradient" or uneven:
         halved = out
     elif plan.epsilon:
         halved = weigh_gradient(out, epsilon_factor(out.detach(), plan.epsilon, shares=2))
@@ -161,15 +148,9 @@ def product(call: Call) -> Any:
     # Weights times values are no scores: a softmax that meets them is not another attention.
     scores = matrix and _trace(left).site is None and _trace(right).site is None
     weighed = plan.epsilon and scores and rule != "gradient"
-    degree = sum(degrees) if canonical else 1
+    degree = degrees.total(call) if rule != "gradient" else 1
     mark(halved, call.mode.fresh.but(product=(left, right) if scores else None, unweighted=out if weighed else None, degree=degree))
     return attention.values_met(call, halved) if matrix else halved
-
-
-def _with_shares(args: tuple[Any, ...], degrees: list[int]) -> list[Any]:
-    """The factors of a product, each to get its part of the relevance: as many shares as activations stand behind it."""
-    shares = iter(degrees)
-    return [scale_gradient(a, next(shares) / sum(degrees)) if isinstance(a, Tensor) and a.requires_grad else a for a in args]
 
 
 def add(call: Call) -> Any:
@@ -185,6 +166,7 @@ def add(call: Call) -> Any:
     mean_square = (trace.mean_square and len(call.activations) == 1) or (call.name in REDUCTION and trace.square)
     if mean_square or trace.product is not None:
         mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, mean_square=mean_square))
+    out = degrees.summed(call, out)
     if call.mode.embedding_sum is not None and len(call.activations) == 1 and call.activations[0] is call.mode.embedding_sum:
         call.mode.embedding_sum = out
     return out
@@ -241,7 +223,7 @@ def scale(call: Call) -> Any:
             raise call.refuse("it divides by an activation")
         out = call.run()
         trace = _trace(acts[0])
-        return mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, site=trace.site))
+        return mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, site=trace.site, degree=trace.degree))
     if call.name != "mul":
         raise call.refuse("it divides by an activation; only a norm's standard deviation may divide")
     return product(call)
@@ -278,6 +260,7 @@ def pointwise(call: Call) -> Any:
     at_zero = 0.0 if settled else float(call.run(*(_at_zero(a) for a in call.args)))
     culprit = next((t.culprit for t in before if t.culprit), call.name)
     out = identity_rule(origin, value, whole=settled)
+    square = _is_square(call, before)
     return mark(
         out,
         call.mode.fresh.but(
@@ -285,8 +268,9 @@ def pointwise(call: Call) -> Any:
             at_zero=at_zero,
             culprit=culprit,
             linear=False,
-            square=_is_square(call, before),
+            square=square,
             product=before[0].product,
+            degree=2 * _trace(origin).degree if square else 1,
         ),
     )
 
