@@ -45,6 +45,7 @@ def audit(
     truncation: bool = True,
     precision: Precision = "float64",
     checks: bool = True,
+    title: str | None = None,
     progress: bool = False,
     advance: Callable[[str], None] | None = None,
 ) -> Audit:
@@ -52,7 +53,7 @@ def audit(
 
     m: a workbench, or a module or function on tensors. texts: its inputs. rewrites: names (None: all) or own `Rewrite` objects.
     precision: "float64" works on a copy of the model that computes in float64 throughout; "model" on the model itself, in its own precision.
-    checks: run the sanity checks, too. advance: called with what comes next before every step.
+    checks: run the sanity checks, too. title: says which inputs these are. advance: called with what comes next before every step.
 
     >>> def product(x):
     ...     return (x[:, 0] * x[:, 1]) * x[:, 2]
@@ -67,7 +68,8 @@ def audit(
     if not chosen:
         raise InputError("there are no methods to audit")
     adapter = m.adapter if isinstance(m, Workbench) else TensorModule(m)
-    title, items = _items(texts)
+    own_title, items = _items(texts)
+    title = title or own_title
     with progress_bar(title, steps(len(planned), checks=checks), show=progress) as one_more:
 
         def step(what: str) -> None:
