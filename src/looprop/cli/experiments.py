@@ -9,7 +9,7 @@ import typer
 from looprop.cli.options import Debug, Limit, Model, Seed
 from looprop.cli.shell import command, progress, quiet_libraries, say
 
-EXPERIMENTS = ("bilinear", "softmax", "baselines", "layers")
+EXPERIMENTS = ("bilinear", "softmax", "baselines", "layers", "remedy")
 
 
 def _complete(start: str) -> list[str]:

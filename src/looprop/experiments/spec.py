@@ -12,20 +12,33 @@ from looprop.errors import DataError, UnknownNameError
 from looprop.evaluation.provenance import fingerprint
 from looprop.evaluation.setup import METRICS, Setup
 
-EXPERIMENTS = ("bilinear", "softmax", "baselines", "layers")
+EXPERIMENTS = ("bilinear", "softmax", "baselines", "layers", "remedy")
 KINDS = ("networks", "toys", "texts")
 PLANS = ("by-layer",)
 
 
 @dataclass(frozen=True)
 class DataSpec:
-    """One data set of an experiment: the paper's model for it, which part of it, and what the curves remove."""
+    """One data set of an experiment: the paper's model for it, which part of it, and what the curves remove.
 
+    source: the data set that the texts are from, where it is not the name itself. template: each text stands in place of "{text}" in it.
+    target: what is explained, a class or a contrast of two; by default the predicted class.
+    """
+
+    source: str = ""
     split: str = ""
     model: str = ""
     form: str = "glue"
     curve_features: str = "token"
     yardsticks: tuple[str, ...] = ()
+    template: str = ""
+    target: str | tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.template and self.template.count("{text}") != 1:
+            raise DataError(f'a template must hold "{{text}}" once, got {self.template!r}')
+        if isinstance(self.target, tuple) and len(self.target) != 2:
+            raise DataError(f"target must be one class or a contrast of two, got {list(self.target)}")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ def prepare_texts(spec: Spec, options: Options) -> Job:
     adapter = load_adapter(of_data.model if options.model == PAPER else options.model)
     layers = adapter.attention_layers(adapter.encode(data.texts[0], truncation=True))
     plans = layer_plans(layers) if spec.plans else ()
-    setup = Setup((*spec.methods, *plans, *of_data.yardsticks), spec.metrics, curve_features=of_data.curve_features, seed=options.seed)
+    methods = (*spec.methods, *plans, *of_data.yardsticks)
+    setup = Setup(methods, spec.metrics, curve_features=of_data.curve_features, target=of_data.target, seed=options.seed)
     identity = {
         "spec": spec.to_dict(),
         "setup": setup.to_dict(),
@@ -67,7 +69,10 @@ def choose_data(spec: Spec, wanted: str | None) -> tuple[str, DataSpec]:
 def _load_data(name: str, of_data: DataSpec, options: Options) -> Dataset:
     if Path(name).suffix or Path(name).exists():
         return read_texts(name, limit=options.limit, seed=options.seed)
-    return load_dataset(name, split=of_data.split or None, form=of_data.form, limit=options.limit, seed=options.seed)
+    data = load_dataset(of_data.source or name, split=of_data.split or None, form=of_data.form, limit=options.limit, seed=options.seed)
+    if not of_data.template:
+        return data
+    return replace(data, examples=tuple(replace(e, text=of_data.template.replace("{text}", e.text)) for e in data), name=name)
 
 
 def layer_plans(layers: int) -> tuple[str, ...]:

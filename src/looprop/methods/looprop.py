@@ -2,33 +2,30 @@
 
 LOO_i ~ f(x) - f(x; keys of i barred in the rows S_i) + sum over other rows j of < df/dO_j , dO_j(i) >
 
-From one backward pass (no exact rows) to exact leave-one-out (all rows) in one family. What its estimates say is large is
-then replaced by true leave-one-out values, the read-out token's first: there a linear view fails most.
+From one backward pass (no exact rows) to exact leave-one-out (all rows) in one family. Some features get their true
+leave-one-out value instead, the read-out token first: there a linear view fails most.
 """
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.budget import FIRST_PASS, Share, share_budget
-from looprop.methods.exact_rows import can_carry, choose_rows, exact_rows, read_out
-from looprop.methods.removal_effect import Backward, FirstOrder, first_order, member_matrix
+from looprop.methods.budget import FIRST_PASS, share_budget
+from looprop.methods.estimates import Scores, first_estimate, true_values, with_rows, without_read_out
+from looprop.methods.exact_rows import can_carry
+from looprop.methods.removal_effect import Backward, first_order
 from looprop.models.subject import Subject
 from looprop.removal.set_function import SetFunction
-
-Scores = NDArray[np.float64]
 
 
 class LoopProp(Method):
     """The removal effect through a few exact rows and, to first order, through all others.
 
     rows: how many rows per variant, on average, are carried exactly, the read-out row included; "all" is exact leave-one-out.
-    refine: how many estimates are replaced by true leave-one-out values.
+    refine: how many features get their true leave-one-out value: the read-out token, then the largest first-order estimates.
     backward: what carries the first-order part: the ordinary gradient, or the rules of LRP.
     budget: instead of rows and refine: forward passes in all (>= 3), or a share of leave-one-out's cost (below 1).
     """
@@ -54,61 +51,42 @@ class LoopProp(Method):
         return [self._attribute(subject) for subject in subjects]
 
     def _attribute(self, subject: Subject) -> Attribution:
-        share = Share(self.rows, self.refine)
-        if self.budget is not None:
-            share = share_budget(self.budget, len(subject.features))
+        count, length = len(subject.features), len(subject.encoded) + subject.adapter.leading_positions(subject.encoded)
         value = SetFunction(subject, removal="attention-mask")
-        if share.exact:
-            return _exact(value)
-        start = first_order(subject, self.backward)
-        scores, cost, details = estimate(subject, start, share.rows)
-        refined, details["own_r"] = refine_estimates(subject, value, scores, share.refine)
-        cost += FIRST_PASS + min(share.refine, len(scores))
-        return Attribution(refined, cost=cost, details={**details, "refined": min(share.refine, len(scores))})
+        pairs: int | None
+        if self.budget is None:
+            refine, pairs = self.refine, None if self.rows == "all" else self.rows * count
+        else:
+            share = share_budget(self.budget, count)
+            if share.exact:
+                return _exact(value)
+            refine, pairs = share.refine, share.rows * length
+        first = first_estimate(subject, first_order(subject, self.backward))
+        carries = pairs != 0 and can_carry(subject, first.start.sites)
+        if not carries and pairs is None:
+            raise InputError(f"rows of {subject.adapter.name} cannot be carried on their own: use method='loo', or refine=")
+        if not carries and self.budget is not None:
+            refine += share.rows  # what rows would have cost buys true values
+        known = first.order()[:refine]
+        if carries:
+            scores, carried = with_rows(subject, first, pairs, known)
+        else:
+            scores, carried = (first.scores.copy() if refine else without_read_out(first)), 0.0
+        details: dict[str, Any] = {"rows": carried / count, "refined": len(known), "own_r": float("nan")}
+        if len(known):
+            scores[known] = true_values(value, known)
+            details["own_r"] = _agreement(first.scores[known], scores[known])
+        return Attribution(scores, cost=FIRST_PASS + carried / length + len(known), details=details)
 
 
 def _exact(value: SetFunction) -> Attribution:
     """Leave-one-out itself, where the budget allows it."""
     count = len(value.subject.features)
-    scores = value(np.ones((1, count), dtype=bool)) - value(~np.eye(count, dtype=bool))
+    scores = true_values(value, np.arange(count))
     return Attribution(scores, cost=float(count), details={"rows": "all", "refined": count, "own_r": 1.0})
 
 
-def estimate(subject: Subject, start: FirstOrder, rows: int | Literal["all"]) -> tuple[Scores, float, dict[str, Any]]:
-    """The estimate with some rows exact: scores, its cost beyond the first pass, and what was done."""
-    member = member_matrix(subject).to(start.effect.device)  # (F, T)
-    features, length = member.shape
-    counted = ~member.T  # (T, F): rows of the feature itself are read by nobody once its keys are barred ...
-    counted[read_out(subject)] = True  # ... but for the read-out
-    effect = start.effect.double() * counted
-    if rows == 0 or not can_carry(subject, start.sites):
-        if rows == "all":
-            raise InputError(f"rows of {subject.adapter.name} cannot be carried on their own: use method='loo', or refine=")
-        return effect.sum(0).cpu().numpy(), 0.0, {"rows": 0.0}
-    if rows == "all":
-        chosen = [torch.arange(length, device=member.device)] * features
-    else:
-        chosen = choose_rows(subject, start.size, member, rows * features)
-    carried = torch.zeros_like(counted)
-    for feature, own in enumerate(chosen):
-        carried[own, feature] = True
-    scores = start.output - exact_rows(subject, start.sites, chosen, member) + (effect * ~carried).sum(0)
-    pairs = float(carried.sum())
-    return scores.cpu().numpy(), pairs / length, {"rows": pairs / features}
-
-
-def refine_estimates(subject: Subject, value: SetFunction, scores: Scores, count: int) -> tuple[Scores, float]:
-    """Replace the read-out's own estimate and then the largest ones by true values; r of those estimates with the truth."""
-    count = min(count, len(scores))
-    if count == 0:
-        return scores, float("nan")
-    rows = set(read_out(subject)) if not subject.adapter.leading_positions(subject.encoded) else set()
-    reads = np.array([any(p in rows for p in group) for group in subject.features])
-    order = np.lexsort((np.arange(len(scores)), -np.abs(scores), ~reads))[:count]
-    keep = np.ones((count, len(scores)), dtype=bool)
-    keep[np.arange(count), order] = False
-    truth = subject.output - value(keep)
-    refined = scores.copy()
-    refined[order] = truth
-    ready = count >= 3 and np.ptp(scores[order]) > 0 and np.ptp(truth) > 0
-    return refined, float(np.corrcoef(scores[order], truth)[0, 1]) if ready else float("nan")
+def _agreement(estimates: Scores, truth: Scores) -> float:
+    """r of estimates with the truth where it is known; NaN for fewer than three."""
+    ready = len(truth) >= 3 and np.ptp(estimates) > 0 and np.ptp(truth) > 0
+    return float(np.corrcoef(estimates, truth)[0, 1]) if ready else float("nan")

@@ -14,8 +14,9 @@ from looprop.experiments.reproducing import Run, read_run
 from looprop.experiments.verdicts import Verdict, verdicts
 from looprop.files import write_whole
 from looprop.reports.content import grids
-from looprop.reports.figure import layers_figure
+from looprop.reports.cost_figure import cost_figure
 from looprop.reports.grids import Cells, Grid, markdown_text, to_html, to_latex, to_markdown, verdict_card
+from looprop.reports.layers_figure import layers_figure
 
 
 def write_report(run_folder: str | Path, *more: str | Path, out: str | Path | None = None) -> list[Path]:
@@ -38,8 +39,8 @@ def write_report(run_folder: str | Path, *more: str | Path, out: str | Path | No
         write_whole(place / "summary.csv", summary_csv(runs).encode()),
     ]
     picture = b""
-    if runs[0].experiment == "layers":
-        figure = layers_figure(runs)
+    if runs[0].spec["kind"] == "texts":
+        figure = layers_figure(runs) if runs[0].experiment == "layers" else cost_figure(runs)
         picture = to_bytes(figure, "svg")
         paths += [write_whole(place / "figure.svg", picture), write_whole(place / "figure.png", to_bytes(figure, "png"))]
     return [write_whole(place / "report.html", html(contents, picture).encode()), *paths]
@@ -58,8 +59,8 @@ def html(contents: Sequence[Content], picture: bytes = b"") -> str:
         body += "".join(to_html(grid) for grid in found)
     if picture:
         data = base64.b64encode(picture).decode()
-        image = f'<img alt="LOO r and delta by layer" style="max-width:100%" src="data:image/svg+xml;base64,{data}">'
-        body = card(image, title="Figure 2") + body
+        title = "Figure 2: LOO r and delta by layer" if contents[0][0].experiment == "layers" else "LOO r against cost"
+        body = card(f'<img alt="{title}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">', title=title) + body
     first = contents[0][0]
     return page(first.title, body, subtitle=str(first.spec["question"]), footer=f"fingerprint {first.manifest['fingerprint']}")
 
