@@ -3,6 +3,7 @@
 import torch
 
 from looprop.auditing.changes import Changes
+from looprop.auditing.heads import position_terms
 from looprop.auditing.linears import matrix_of
 from looprop.auditing.observing import is_linear, is_norm
 from looprop.auditing.rewrite import Model, Places, Rewrite
@@ -22,6 +23,8 @@ class KeyBiasShifted(Rewrite):
                 places.leave(block.name, "its keys have no bias")
             elif block.rotary or block.normed:
                 places.leave(block.name, "keys are rotated or normalised after their bias, so that it is not the same for all")
+            elif position := position_terms(model, block):
+                places.leave(block.name, position)
             else:
                 bias = block.key.vector(changes)
                 bias[block.key.index] += torch.randn(len(block.key.index), generator=generator, dtype=torch.float64).to(bias)

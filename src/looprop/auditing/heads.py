@@ -20,6 +20,9 @@ class QueryKeyRescaled(Rewrite):
             if block.normed:
                 places.leave(block.name, "queries and keys are normalised, which takes their scale away")
                 continue
+            if position := position_terms(model, block):
+                places.leave(block.name, position)
+                continue
             factors = torch.exp2(4 * torch.rand(block.kv_heads, generator=generator, dtype=torch.float64) - 2)
             _scale(block.key, _per_row(1 / factors, block.size), changes)
             _scale(block.query, _per_row(factors.repeat_interleave(block.groups), block.size), changes)
@@ -63,7 +66,7 @@ class HeadsPermuted(Rewrite):
             if block.kv_heads < 2:
                 places.leave(block.name, "one head of keys and values has no other order")
                 continue
-            if position := position_terms(block):
+            if position := position_terms(model, block, shared=True):
                 places.leave(block.name, position)
                 continue
             order = _another_order(block.kv_heads, generator)
@@ -76,10 +79,12 @@ class HeadsPermuted(Rewrite):
         return places
 
 
-def position_terms(block: AttentionBlock) -> str:
-    """Why scores are not q . k alone: terms of positions that belong to single heads, or an empty text."""
-    own = [name for name, _ in block.module.named_children() if "relative" in name or name.startswith("pos_")]
-    return f"it adds terms of its own for each head ({', '.join(own)})" if own else ""
+def position_terms(model: Model, block: AttentionBlock, *, shared: bool = False) -> str:
+    """Why scores are not q . k alone: terms of relative positions. shared: also terms that are added to q . k, one for each head."""
+    own = [name for name, _ in block.module.named_children() if name.startswith("pos_") and name.endswith("proj")]
+    if shared:
+        own += [name for name in model.observed.names.values() if name.rpartition(".")[2].startswith("relative")]
+    return f"its scores have terms of relative positions ({', '.join(own)})" if own else ""
 
 
 def _another_order(count: int, generator: torch.Generator) -> Tensor:

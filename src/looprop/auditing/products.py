@@ -84,10 +84,12 @@ class _Reassociating(_Mode):
         before, after = _product(left, matrix=matrix), _product(right, matrix=matrix)
         if before is not None:
             self.changed()
-            return _note(function(before.left, function(before.right, right)), before.left, right, matrix=matrix)
+            inner = function(before.right, right)
+            return _note(function(before.left, inner), before.left, inner, matrix=matrix)
         if after is not None:
             self.changed()
-            return _note(function(function(left, after.left), after.right), left, after.right, matrix=matrix)
+            inner = function(left, after.left)
+            return _note(function(inner, after.right), inner, after.right, matrix=matrix)
         return _note(function(left, right, **kwargs), left, right, matrix=matrix)
 
     def _scaled(self, function: Any, out: Tensor, args: tuple[Any, ...]) -> None:

@@ -41,14 +41,14 @@ class AttentionSite:
     bias: Tensor | None = None
 
 
-def with_heads(tensor: Tensor, weights: Tensor) -> Tensor:
-    """A site's values, output or gradient as (B, H, T, d): models also fold heads into the batch, or have none.
+def heads_of_one(tensor: Tensor, weights: Tensor) -> Tensor:
+    """A site's weights, values, output or gradient on a batch of one input, as (H, T, d).
 
-    weights: (B, H, T, T), (B H, T, T) or (B, T, T) as the softmax gave them.
+    weights: as the softmax gave them, (1, H, T, T), or (H, T, T) where the model folds heads into the batch or has one head.
     """
     if weights.dim() == 4 and tensor.dim() == 3:
-        return tensor.reshape(*weights.shape[:2], *tensor.shape[1:])
-    return tensor if tensor.dim() == 4 else tensor[:, None]
+        tensor = tensor.reshape(*weights.shape[:2], *tensor.shape[1:])
+    return tensor[0] if tensor.dim() == 4 else tensor
 
 
 def fused(call: Call) -> Any:
