@@ -18,6 +18,7 @@ from looprop.methods.base import Attribution
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
 
+
 def layers_from_the_end(observed: Observation) -> list[nn.Module]:
     """Modules with parameters of their own, the last that was called first; one that is never called goes with the module around it."""
     place = {module: float(i) for i, module in enumerate(observed.order)}

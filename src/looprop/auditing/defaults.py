@@ -1,10 +1,13 @@
 """What an audit runs unless told otherwise, without importing torch."""
 
 # Few steps for integrated gradients: whether it depends on the writing does not depend on how fine its sum is.
-METHODS = ("loo", "looprop", "attnlrp", "cp-lrp", "lrp[cp=2:]", "grad-x-input", "ig[steps=10]", "rollout", "random")
+METHODS = ("loo", "looprop", "attnlrp", "cp-lrp", "lrp[cp=2:]", "grad-x-input", "ig[steps=5]", "rollout", "random")
 
 STAGES = 3
 """Weights are shuffled in the last third of the layers, in the last two thirds, and in all."""
+
+CHECKED = 8
+"""Checks that ask the methods again do so on this many of the inputs."""
 
 
 def steps(rewrites: int, *, checks: bool = True) -> int:

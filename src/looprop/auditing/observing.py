@@ -37,7 +37,11 @@ class Use:
 
 @dataclass
 class Observation:
-    """What was seen. uses: readings of each source's output, sources in order of their first call; reads: what a reader's input came from."""
+    """What was seen.
+
+    uses: readings of each source's output. reads: what a reader's input came from, None for anything else than a source.
+    calls: how often each module ran; order: modules in the order of their first call.
+    """
 
     names: dict[nn.Module, str]
     uses: dict[nn.Module, list[Use]] = field(default_factory=dict)
@@ -86,10 +90,9 @@ class _Observer(TorchFunctionMode):
         self.owners: dict[int, nn.Module] = {}
         for module in found.names:
             for key in ("weight", "in_proj_weight"):
-                if (parameter := module._parameters.get(key)) is not None:
-                    # A tied weight belongs to the module that multiplies by it, not to the look-up.
-                    if not isinstance(module, nn.Embedding):
-                        self.owners[id(parameter)] = module
+                # A tied weight belongs to the module that multiplies by it, not to the look-up.
+                if (parameter := module._parameters.get(key)) is not None and not isinstance(module, nn.Embedding):
+                    self.owners[id(parameter)] = module
             if (mean := module._buffers.get("running_mean")) is not None:
                 self.owners[id(mean)] = module
 

@@ -66,7 +66,7 @@ def _heat_cell(row: Row, tolerance: float) -> str:
     if row.refused:
         return f'<td class="heat outside" title="{escape(row.refused)}">refused</td>'
     kind, style = mixed(0.0 if row.change <= tolerance else max(0.08, min(1.0, row.change)))
-    tip = f"r {correlation(row.r)}, lowest {correlation(row.lowest_r)}; change {row.change:.1e}; top token changes in {_percent(row.top)} of inputs"
+    tip = f"r {correlation(row.r)}, lowest {correlation(row.lowest_r)}; change {row.change:.1e}; another top token in {_percent(row.top)}"
     return f'<td class="heat {kind}" style="{style}" title="{escape(tip)}">{change_text(row.change, tolerance)}</td>'
 
 
@@ -91,7 +91,9 @@ def checks_table(checks: Sequence[Checks]) -> str:
         Column("method"),
         Column("r to LOO", tip="mean correlation with leave-one-out on the model as it is"),
         Column("residual", tip="median of |f - sum of scores| / |f|; integrated gradients counts from its baseline"),
-        Column("weights shuffled", tip="r with the explanation after shuffling the last third of the layers, two thirds, all (Adebayo et al.)"),
+        Column(
+            "weights shuffled", tip="r with the explanation after shuffling a third of the layers, the last ones, two thirds, all (Adebayo et al.)"
+        ),
         Column("input shifted", tip="change and r when the input's zero is moved and the model takes it off again (Kindermans et al.)"),
         Column("alone or in a batch", tip="largest relative change"),
     ]

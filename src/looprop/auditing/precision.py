@@ -45,7 +45,6 @@ def in_float64(adapter: Adapter) -> Adapter:
     return other
 
 
-
 def doubled(value: Any) -> Any:
     """Floating-point inputs in float64, everything else as it is."""
     return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value

@@ -54,7 +54,7 @@ class Row:
 class Checks:
     """The sanity checks of one method.
 
-    residual: median over inputs of |f - sum of scores| / |f|, or of the residual that the method states. complete: the method promises none.
+    residual: median over inputs of |f - sum of scores| / |f|, or of the residual that the method states. complete: it promises none.
     randomised: mean r with the explanation of the model whose weights are shuffled from the last layer down, stage by stage.
     shifted, shifted_r: largest relative change and mean r when the input is shifted by a constant that the model takes off again.
     batched: largest relative change between inputs explained alone and in one batch.
@@ -108,7 +108,9 @@ class Audit:
         for row in self.rows:
             if (row.method, row.rewrite) == (method, rewrite):
                 return row
-        raise DataError(f"there is no {method!r} under {rewrite!r}; methods: {', '.join(self.methods)}; rewrites: {', '.join(self.applied)}")
+        raise DataError(
+            f"there is no {method!r} under {rewrite!r}; methods: {', '.join(self.methods)}; rewrites: {', '.join(self.applied)}"
+        )
 
     def to_pandas(self) -> "pandas.DataFrame":
         """The rows as a table."""

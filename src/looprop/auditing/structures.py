@@ -101,6 +101,7 @@ def _blocks(model: Model, places: Places) -> Iterator[AttentionBlock]:
     for module, name in names.items():
         if not model.observed.calls[module]:
             continue
+        block: AttentionBlock | str | None
         if isinstance(module, nn.MultiheadAttention):
             block = _torch_block(module, name)
         else:
@@ -115,7 +116,7 @@ def _torch_block(module: nn.MultiheadAttention, name: str) -> AttentionBlock | s
     if module.in_proj_weight is None or module.bias_k is not None or module.add_zero_attn:
         return "separate widths of keys and values, key biases or an added zero are not supported"
     width, heads = module.embed_dim, module.num_heads
-    rows = torch.arange(3 * width).split(width)
+    rows = torch.split(torch.arange(3 * width), width)
     query, key, value = (Projection(module, "in_proj_weight", "in_proj_bias", index) for index in rows)
     output = Projection(module.out_proj, "weight", "bias", torch.arange(width), columns=True)
     return AttentionBlock(name, module, query, key, value, output, heads, heads, width // heads, rotary=False, normed=False)
@@ -171,7 +172,7 @@ def _rows(children: dict[str, nn.Module], projections: list[nn.Module], heads: i
     shared, rest = divmod(total - width, 2)
     if rest or shared <= 0:
         return f"a packed projection of {total} rows does not fit {heads} heads of {size}"
-    return list(torch.arange(total).split([width, shared, shared]))
+    return list(torch.split(torch.arange(total), [width, shared, shared]))
 
 
 def _outputs(linear: nn.Module) -> int:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from looprop.auditing.answers import Answer, ask_all, compare, mean_r
 from looprop.auditing.changes import undone
 from looprop.auditing.checks import layers_from_the_end, residual, shift_input, shuffle
-from looprop.auditing.defaults import METHODS, STAGES, steps
+from looprop.auditing.defaults import CHECKED, METHODS, STAGES, steps
 from looprop.auditing.observing import observe
 from looprop.auditing.precision import Precision, doubled, in_float64, renewed
 from looprop.auditing.proof import Behaviour, behaviour, prove, rebound
@@ -52,7 +52,7 @@ def audit(
     """Explain one function written in several ways, and see which methods notice.
 
     m: a workbench, or a module or function on tensors. texts: its inputs. rewrites: names (None: all) or own `Rewrite` objects.
-    precision: "float64" works on a copy of the model that computes in float64 throughout; "model" on the model itself, in its own precision.
+    precision: "float64" works on a copy of the model that computes in float64 throughout; "model" on the model itself, as it is.
     checks: run the sanity checks, too. title: says which inputs these are. advance: called with what comes next before every step.
 
     >>> def product(x):
@@ -99,6 +99,7 @@ def audit(
         "parameters": sum(p.numel() for p in adapter.model.parameters()),
         "weights": before,
         "inputs": len(subjects),
+        "checked_inputs": min(CHECKED, len(subjects)) if checks else 0,
         "inputs_hash": _inputs_hash(subjects),
         "features": features if isinstance(features, str) else "groups",
         "precision": precision,
@@ -175,7 +176,7 @@ class _Bench:
         return found
 
     def checks(self, step: Callable[[str], None]) -> list[Checks]:
-        """The sanity checks of every method that answers at all."""
+        """The sanity checks of every method that answers at all, on the first inputs."""
         asked = {name: method for name, method in self.methods.items() if not isinstance(self.answers[name], str)}
         stages: dict[str, list[float]] = {name: [] for name in asked}
         layers = layers_from_the_end(self.observed)
@@ -183,22 +184,26 @@ class _Bench:
             if layers:
                 with undone() as changes:
                     shuffle(layers[: -(-len(layers) * stage // STAGES)], changes)
-                    shuffled = ask_all(asked, self._again())
+                    shuffled = ask_all(asked, self._again()[:CHECKED])
                 for name in asked:
-                    stages[name].append(mean_r(self.answers[name], shuffled[name]))
+                    stages[name].append(mean_r(self._first(name), shuffled[name]))
             step("sanity checks")
         with undone() as changes:
-            shifted = ask_all(asked, shift_input(renewed(self.adapter), self.subjects, changes))
+            shifted = ask_all(asked, shift_input(renewed(self.adapter), self.subjects[:CHECKED], changes))
         step("sanity checks")
-        alone = ask_all(asked, self._again(), batch=False)
+        alone = ask_all(asked, self._again()[:CHECKED], batch=False)
         step("")
         return [self._checked(check, stages, shifted, alone) for check in self.base_checks()]
+
+    def _first(self, method: str) -> Answer:
+        """The answer on the inputs that are checked."""
+        return self.answers[method][:CHECKED]
 
     def _checked(self, check: Checks, stages: dict[str, list[float]], shifted: dict[str, Answer], alone: dict[str, Answer]) -> Checks:
         if check.refused:
             return check
         name = check.method
-        shift, single = (compare(self.answers[name], answer[name], self.tolerance) for answer in (shifted, alone))
+        shift, single = (compare(self._first(name), answer[name], self.tolerance) for answer in (shifted, alone))
         nothing = float("nan")
         return Checks(
             name,

@@ -33,7 +33,9 @@ def judge(rows: Sequence[Row], checks: Checks, tolerance: float) -> Verdict:
     """The verdict on one method from its rows and checks."""
     if checks.refused:
         return Verdict("refused", f"says nothing about this model: {checks.refused}")
-    flags = tuple(flag for flag in (_ignores(checks), _batched(checks, tolerance), _shifted(checks, tolerance), _incomplete(checks)) if flag)
+    flags = tuple(
+        flag for flag in (_ignores(checks), _batched(checks, tolerance), _shifted(checks, tolerance), _incomplete(checks)) if flag
+    )
     refused = [row for row in rows if row.refused]
     known = [row for row in rows if not row.refused]
     if not known:
@@ -43,18 +45,18 @@ def judge(rows: Sequence[Row], checks: Checks, tolerance: float) -> Verdict:
     lost = f"; refused under {', '.join(row.rewrite for row in refused)}" if refused else ""
     if worst.change <= tolerance and not refused:
         number = "1 rewrite" if len(known) == 1 else f"all {len(known)} rewrites"
-        return Verdict("invariant", f"the same explanation under {number} (largest relative change {worst.change:.0e})", flags)
+        return Verdict("invariant", f"the same explanation under {number} ({_tiny(worst.change)})", flags)
     if worst.change <= tolerance:
         return Verdict("depends on the writing", f"the same where it answers{lost}", flags)
     changed = [row for row in known if row.change > tolerance]
-    low = min(changed, key=lambda row: row.r if not math.isnan(row.r) else math.inf)
     sentence = f"another explanation under {len(changed)} of {len(known)} rewrites, most under {worst.rewrite}"
-    sentence += f" (scores change by up to {100 * worst.change:.2g} %)"
-    if not math.isnan(low.r):
-        sentence += f"; mean r falls to {correlation(low.r)} under {low.rewrite}"
-    moved = max(changed, key=lambda row: row.top)
-    sentence += f", and the top token of {100 * moved.top:.0f} % of the inputs changes under {moved.rewrite}" if moved.top else ""
+    sentence += f": scores change by up to {100 * worst.change:.2g} %, mean r {correlation(worst.r)}"
+    sentence += f", another top token in {100 * worst.top:.0f} % of the inputs" if worst.top else ""
     return Verdict("depends on the writing", sentence + lost, flags)
+
+
+def _tiny(change: float) -> str:
+    return f"scores change by at most {change:.0e} of the largest" if change else "not one bit of it changes"
 
 
 def _ignores(checks: Checks) -> str:
@@ -74,7 +76,8 @@ def _batched(checks: Checks, tolerance: float) -> str:
 def _shifted(checks: Checks, tolerance: float) -> str:
     if not checks.shifted > tolerance:
         return ""
-    return f"depends on where the input has its zero: shifted input, same function, r {correlation(checks.shifted_r)}"
+    agrees = "" if math.isnan(checks.shifted_r) else f", r {correlation(checks.shifted_r)}"
+    return f"depends on where the input has its zero (shifted input, same function: by up to {100 * checks.shifted:.2g} %{agrees})"
 
 
 def _incomplete(checks: Checks) -> str:

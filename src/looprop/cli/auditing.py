@@ -50,7 +50,7 @@ def audit(
 ) -> None:  # fmt: skip
     """Write the model in other ways that compute the same, and see whose explanations change.
 
-    Without --method: all, integrated gradients with 10 steps. A rewrite that cannot be proven to compute the same is refused.
+    Without --method: all, integrated gradients with 5 steps. A rewrite that cannot be proven to compute the same is refused.
     """
     methods = check_methods(method or list(METHODS))
     rewrites = check_rewrites(rewrite or CATALOGUE)

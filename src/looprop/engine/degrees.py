@@ -1,7 +1,7 @@
 """The canonical form of products: of how many activations a tensor is a product, linear operations aside.
 
-(x1 x2) x3 and x1 (x2 x3) are one trilinear operation. With equal shares each factor of a product of k activations gets 1/k of its relevance:
-at a product of one part with m and one with n activations behind it, the parts get m / (m + n) and n / (m + n).
+(x1 x2) x3 and x1 (x2 x3) are one trilinear operation. With equal shares each factor of a product of k activations gets 1/k of its
+relevance: at a product of one part with m and one with n activations behind it, the parts get m / (m + n) and n / (m + n).
 """
 
 from __future__ import annotations

@@ -32,4 +32,5 @@ def audit_case(name: str, *, limit: int | None = None, seed: int = 0) -> AuditCa
     network: LinearAttention = train(load_mnist("train"), seed=seed)
     test = load_mnist("test")
     chosen = draw([f"mnist/test/{i}" for i in range(len(test))], limit=100 if limit is None else limit, seed=seed)
-    return AuditCase(network, list(shrink(test.images[chosen])), f"mnist/test (subset: {len(chosen):,} of {len(test):,}), network of seed {seed}")
+    title = f"mnist/test (subset: {len(chosen):,} of {len(test):,}), network of seed {seed}"
+    return AuditCase(network, list(shrink(test.images[chosen])), title)
