@@ -92,7 +92,7 @@ def checks_table(checks: Sequence[Checks]) -> str:
         Column("r to LOO", tip="mean correlation with leave-one-out on the model as it is"),
         Column("residual", tip="median of |f - sum of scores| / |f|; integrated gradients counts from its baseline"),
         Column(
-            "weights shuffled", tip="r with the explanation after shuffling a third of the layers, the last ones, two thirds, all (Adebayo et al.)"
+            "weights shuffled", tip="r with the explanation after shuffling the last third of layers, two thirds, all (Adebayo et al.)"
         ),
         Column("input shifted", tip="change and r when the input's zero is moved and the model takes it off again (Kindermans et al.)"),
         Column("alone or in a batch", tip="largest relative change"),
@@ -135,14 +135,14 @@ def _unsupported(attempts: Sequence[Attempt]) -> str:
 
 
 def _all_rows(rows: Sequence[Row]) -> str:
-    columns = [Column(name) for name in ("method", "rewrite", "mean r", "lowest r", "largest change", "top token changes")]
+    columns = [Column(name) for name in ("method", "rewrite", "mean r", "lowest r", "largest change", "other top token", "r to LOO")]
     cells: list[list[str | Cell]] = []
     for row in rows:
         if row.refused:
-            cells.append([row.method, row.rewrite, f"refused: {row.refused}", "", "", ""])
+            cells.append([row.method, row.rewrite, f"refused: {row.refused}", "", "", "", ""])
             continue
         numbers = [Cell(row.r, text=_fine(row.r)), Cell(row.lowest_r, text=_fine(row.lowest_r)), Cell(row.change, text=_tiny(row.change))]
-        cells.append([row.method, row.rewrite, *numbers, Cell(row.top, text=_percent(row.top))])
+        cells.append([row.method, row.rewrite, *numbers, Cell(row.top, text=_percent(row.top)), Cell(row.loo_r, text=_fine(row.loo_r))])
     return f"<details><summary>{len(rows)} rows</summary>{table(columns, cells)}</details>"
 
 

@@ -39,7 +39,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Row:
-    """One method under one rewrite: see `Agreement`. refused: why there is no explanation to compare."""
+    """One method under one rewrite: see `Agreement`.
+
+    loo_r: mean r of the explanation after the rewrite with leave-one-out. refused: why there is no explanation to compare.
+    """
 
     method: str
     rewrite: str
@@ -47,6 +50,7 @@ class Row:
     lowest_r: float = math.nan
     change: float = math.nan
     top: float = math.nan
+    loo_r: float = math.nan
     refused: str = ""
 
 

@@ -161,7 +161,12 @@ class _Bench:
 
     def _row(self, method: str, rewrite: str, after: Answer) -> Row:
         found = compare(self.answers[method], after, self.tolerance)
-        return Row(method, rewrite, refused=found) if isinstance(found, str) else Row(method, rewrite, **asdict(found))
+        if isinstance(found, str):
+            return Row(method, rewrite, refused=found)
+        return Row(method, rewrite, **asdict(found), loo_r=self._loo_r(after))
+
+    def _loo_r(self, answer: Answer) -> float:
+        return mean_r(self.answers["loo"], answer) if "loo" in self.answers else float("nan")
 
     def base_checks(self) -> list[Checks]:
         """What can be said without asking the methods again."""
@@ -171,8 +176,8 @@ class _Bench:
             if isinstance(answer, str):
                 found.append(Checks(name, refused=answer))
             else:
-                loo_r = mean_r(self.answers["loo"], answer) if "loo" in self.answers else float("nan")
-                found.append(Checks(name, residual=residual(self.subjects, answer), complete=method.complete, loo_r=loo_r))
+                own = residual(self.subjects, answer)
+                found.append(Checks(name, residual=own, complete=method.complete, loo_r=self._loo_r(answer)))
         return found
 
     def checks(self, step: Callable[[str], None]) -> list[Checks]:
