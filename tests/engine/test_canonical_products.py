@@ -71,8 +71,9 @@ def test_a_square_counts_twice() -> None:
     def cubic(x: Tensor) -> Tensor:
         return (x[:, 0] * x[:, 0]) * x[:, 1]
 
-    found = looprop.attribute(cubic, torch.tensor([[2.0, 3.0]]), "attnlrp", bilinear="canonical")
-    torch.testing.assert_close(found, torch.tensor([[8.0, 4.0]]))
+    x = torch.tensor([[2.0, 3.0]])
+    torch.testing.assert_close(looprop.attribute(cubic, x, "attnlrp", bilinear="canonical"), torch.tensor([[8.0, 4.0]]))
+    torch.testing.assert_close(looprop.attribute(cubic, x, "attnlrp"), torch.tensor([[6.0, 6.0]]))
 
 
 @pytest.mark.parametrize("order", ["qk_first", "kv_first"])

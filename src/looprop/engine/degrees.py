@@ -35,8 +35,8 @@ def common(call: Call) -> int:
 
 
 def uneven(call: Call) -> bool:
-    """Whether one of the factors of a product is itself a product, so that the factors do not get halves."""
-    return any(degree(t) > 1 for t in call.activations)
+    """Whether one of the factors of a product is itself a product, so that in canonical form the factors do not get halves."""
+    return call.plan.bilinear == "canonical" and any(degree(t) > 1 for t in call.activations)
 
 
 def run_with_shares(call: Call) -> Any:

@@ -9,6 +9,7 @@ from looprop.engine import attention, degrees, operations
 from looprop.engine.call import Call, Rule, cut_off
 from looprop.engine.gradients import constant_std_norm, epsilon_factor, identity_rule, scale_gradient, weigh_gradient
 from looprop.engine.location import inside_a_module
+from looprop.engine.products import product
 from looprop.engine.trace import Trace, mark, trace_of
 
 REDUCTION = ("sum", "mean")
@@ -125,32 +126,6 @@ def matrix_product(call: Call) -> Any:
 
 def _keep_site(call: Call, out: Tensor) -> Tensor:
     return attention.values_met(call, out)
-
-
-def product(call: Call) -> Any:
-    """A product of two activations: half of the relevance to each, denominator 2 O + epsilon sign(O).
-
-    In canonical form a factor that is itself a product of n activations gets n shares.
-    """
-    plan, matrix = call.plan, call.name != "mul"
-    if len(call.activations) > 2:
-        raise call.refuse("it multiplies more than two activations at once")
-    rule = attention.product_rule(call) if matrix else plan.product
-    uneven = degrees.uneven(call) and rule != "gradient"
-    out = degrees.run_with_shares(call) if uneven else call.run()
-    if rule == "gradient" or uneven:
-        halved = out
-    elif plan.epsilon:
-        halved = weigh_gradient(out, epsilon_factor(out.detach(), plan.epsilon, shares=2))
-    else:
-        halved = scale_gradient(out, 0.5)
-    left, right = call.activations
-    # Weights times values are no scores: a softmax that meets them is not another attention.
-    scores = matrix and _trace(left).site is None and _trace(right).site is None
-    weighed = plan.epsilon and scores and rule != "gradient"
-    degree = degrees.total(call) if rule != "gradient" else 1
-    mark(halved, call.mode.fresh.but(product=(left, right) if scores else None, unweighted=out if weighed else None, degree=degree))
-    return attention.values_met(call, halved) if matrix else halved
 
 
 def add(call: Call) -> Any:
@@ -270,7 +245,7 @@ def pointwise(call: Call) -> Any:
             linear=False,
             square=square,
             product=before[0].product,
-            degree=2 * _trace(origin).degree if square else 1,
+            degree=2 * _trace(origin).degree if square and call.plan.bilinear == "canonical" else 1,
         ),
     )
 

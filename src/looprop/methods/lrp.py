@@ -41,7 +41,7 @@ class LRP(Method):
             plan = Plan(attention=attention, epsilon=epsilon, bias=bias, bilinear=bilinear)
         elif cp is not None or epsilon or bias != "keep" or bilinear != "pairs":
             raise InputError(
-                "a plan holds its own layers, epsilon, bias share and form of products: give either a plan, or cp, epsilon, bias, bilinear"
+                "a plan holds its own layers, epsilon, bias share and form of products: give either a plan or cp, epsilon, bias, bilinear"
             )
         self.readout, self.plan = readout, plan
 
