@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from looprop.auditing.result import Attempt, Audit, Checks, Row
-from looprop.auditing.verdicts import Verdict
+from looprop.auditing.verdicts import Verdict, percent
 from looprop.display.data import correlation
 from looprop.display.html import card, escape, facts, fragment, page, paragraph
 from looprop.display.tables import Cell, Column, mixed, table
@@ -54,7 +54,8 @@ def _signed(verdict: Verdict) -> str:
 
 def heat_map(audit: Audit) -> str:
     """Methods by rewrites: the stronger the colour, the more the explanation changes."""
-    head = "<th>method</th>" + "".join(f'<th style="text-align:center">{escape(name)}</th>' for name in audit.applied)
+    # Ten names side by side: they break at their hyphens.
+    head = "<th>method</th>" + "".join(f'<th style="text-align:center;white-space:normal">{escape(name)}</th>' for name in audit.applied)
     body = ""
     for method in audit.methods:
         cells = "".join(_heat_cell(audit.row(method, rewrite), audit.tolerance) for rewrite in audit.applied)
@@ -66,7 +67,7 @@ def _heat_cell(row: Row, tolerance: float) -> str:
     if row.refused:
         return f'<td class="heat outside" title="{escape(row.refused)}">refused</td>'
     kind, style = mixed(0.0 if row.change <= tolerance else max(0.08, min(1.0, row.change)))
-    tip = f"r {correlation(row.r)}, lowest {correlation(row.lowest_r)}; change {row.change:.1e}; another top token in {_percent(row.top)}"
+    tip = f"r {correlation(row.r)}, lowest {correlation(row.lowest_r)}; change {row.change:.1e}; another top token in {percent(row.top)}"
     return f'<td class="heat {kind}" style="{style}" title="{escape(tip)}">{change_text(row.change, tolerance)}</td>'
 
 
@@ -78,11 +79,7 @@ def change_text(change: float, tolerance: float) -> str:
     """
     if math.isnan(change):
         return "–"
-    return "0" if change <= tolerance else f"{100 * change:.0f}" if change >= 0.1 else f"{100 * change:.2g}"
-
-
-def _percent(share: float) -> str:
-    return "–" if math.isnan(share) else f"{100 * share:.0f} %"
+    return "0" if change <= tolerance else percent(change).removesuffix(" %")
 
 
 def checks_table(checks: Sequence[Checks]) -> str:
@@ -91,9 +88,7 @@ def checks_table(checks: Sequence[Checks]) -> str:
         Column("method"),
         Column("r to LOO", tip="mean correlation with leave-one-out on the model as it is"),
         Column("residual", tip="median of |f - sum of scores| / |f|; integrated gradients counts from its baseline"),
-        Column(
-            "weights shuffled", tip="r with the explanation after shuffling the last third of layers, two thirds, all (Adebayo et al.)"
-        ),
+        Column("weights shuffled", tip="r with the explanation after shuffling the last third of layers, two thirds, all (Adebayo et al.)"),
         Column("input shifted", tip="change and r when the input's zero is moved and the model takes it off again (Kindermans et al.)"),
         Column("alone or in a batch", tip="largest relative change"),
     ]
@@ -105,8 +100,7 @@ def checks_table(checks: Sequence[Checks]) -> str:
         shuffled = "  ".join(correlation(r) for r in check.randomised) or "–"
         shifted = "–" if math.isnan(check.shifted) else f"{change_text(check.shifted, 1e-6)} %, r {correlation(check.shifted_r)}"
         batched = "–" if math.isnan(check.batched) else f"{check.batched:.0e}"
-        residual = "–" if math.isnan(check.residual) else f"{100 * check.residual:.2g} %"
-        rows.append([check.method, correlation(check.loo_r), residual, shuffled, shifted, batched])
+        rows.append([check.method, correlation(check.loo_r), percent(check.residual), shuffled, shifted, batched])
     return table(columns, rows, sortable=False)
 
 
@@ -142,7 +136,7 @@ def _all_rows(rows: Sequence[Row]) -> str:
             cells.append([row.method, row.rewrite, f"refused: {row.refused}", "", "", "", ""])
             continue
         numbers = [Cell(row.r, text=_fine(row.r)), Cell(row.lowest_r, text=_fine(row.lowest_r)), Cell(row.change, text=_tiny(row.change))]
-        cells.append([row.method, row.rewrite, *numbers, Cell(row.top, text=_percent(row.top)), Cell(row.loo_r, text=_fine(row.loo_r))])
+        cells.append([row.method, row.rewrite, *numbers, Cell(row.top, text=percent(row.top)), Cell(row.loo_r, text=_fine(row.loo_r))])
     return f"<details><summary>{len(rows)} rows</summary>{table(columns, cells)}</details>"
 
 

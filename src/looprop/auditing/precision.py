@@ -13,6 +13,9 @@ from looprop.models.adapter import Adapter
 
 Precision = Literal["float64", "model"]
 
+# These take a dtype by position; everything else by name.
+_CASTS = frozenset({Tensor.to, Tensor.type})
+
 
 class FullPrecision(TorchFunctionMode):
     """Models cast to float32 in places (norms, softmax, rotary tables): here those casts are to float64."""
@@ -20,10 +23,11 @@ class FullPrecision(TorchFunctionMode):
     def __torch_function__(self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         if function is Tensor.float:
             function = Tensor.double
-        if any(a is torch.float32 for a in args):
+        elif function in _CASTS:
             args = tuple(torch.float64 if a is torch.float32 else a for a in args)
-        kwargs = {key: torch.float64 if value is torch.float32 else value for key, value in (kwargs or {}).items()}
-        return function(*args, **kwargs)
+        if kwargs and kwargs.get("dtype") is torch.float32:
+            kwargs = {**kwargs, "dtype": torch.float64}
+        return function(*args, **(kwargs or {}))
 
 
 def renewed(adapter: Adapter) -> Adapter:

@@ -50,9 +50,20 @@ def judge(rows: Sequence[Row], checks: Checks, tolerance: float) -> Verdict:
         return Verdict("depends on the writing", f"the same where it answers{lost}", flags)
     changed = [row for row in known if row.change > tolerance]
     sentence = f"another explanation under {len(changed)} of {len(known)} rewrites, most under {worst.rewrite}"
-    sentence += f": scores change by up to {100 * worst.change:.2g} %, mean r {correlation(worst.r)}"
-    sentence += f", another top token in {100 * worst.top:.0f} % of the inputs" if worst.top else ""
+    sentence += f": scores change by up to {percent(worst.change)}, mean r {correlation(worst.r)}"
+    sentence += f", another top token in {percent(worst.top)} of the inputs" if worst.top else ""
     return Verdict("depends on the writing", sentence + lost, flags)
+
+
+def percent(share: float) -> str:
+    """A share in per cent, with as many digits as it deserves.
+
+    >>> percent(1.186), percent(0.0512), percent(0.00012), percent(7.4e16), percent(float("nan"))
+    ('119 %', '5.1 %', '0.012 %', '7e+18 %', '–')
+    """
+    if math.isnan(share):
+        return "–"
+    return f"{100 * share:.0e} %" if share > 1e4 else f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.2g} %"
 
 
 def _tiny(change: float) -> str:
@@ -70,17 +81,17 @@ def _all(checks: Checks) -> str:
 
 
 def _batched(checks: Checks, tolerance: float) -> str:
-    return f"depends on what else is in the batch (by up to {100 * checks.batched:.2g} %)" if checks.batched > tolerance else ""
+    return f"depends on what else is in the batch (by up to {percent(checks.batched)})" if checks.batched > tolerance else ""
 
 
 def _shifted(checks: Checks, tolerance: float) -> str:
     if not checks.shifted > tolerance:
         return ""
     agrees = "" if math.isnan(checks.shifted_r) else f", r {correlation(checks.shifted_r)}"
-    return f"depends on where the input has its zero (shifted input, same function: by up to {100 * checks.shifted:.2g} %{agrees})"
+    return f"depends on where the input has its zero (shifted input, same function: by up to {percent(checks.shifted)}{agrees})"
 
 
 def _incomplete(checks: Checks) -> str:
     if not (checks.complete and checks.residual > INCOMPLETE):
         return ""
-    return f"promises that its scores add up, and leaves {100 * checks.residual:.2g} % of the output unexplained"
+    return f"promises that its scores add up, and leaves {percent(checks.residual)} of the output unexplained"
