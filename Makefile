@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no
 # Waiting threads that spin take the cores from whatever else runs on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: venv demo test test-quick lint chromium train accuracy bench clean
+.PHONY: venv demo test test-quick readme lint chromium train accuracy bench clean
 
 # Two steps, each done again only when pyproject.toml or constraints.txt changes: what looprop needs, and what its tests need.
 venv: $(VENV)/.installed-dev
@@ -53,6 +53,11 @@ train: venv
 # Accuracy of the embedded model on dev and test, as its card says. Needs the data sets in LOOPROP_DATA.
 accuracy: venv
 	$(BIN)/python -m training.evaluate
+
+# Measured figures of the README's table of methods, from the runs kept under results/.
+readme: venv
+	$(BIN)/python tests/readme_figures.py
+	$(BIN)/python tests/results_tables.py
 
 bench: venv
 	$(BIN)/python -m benchmarks

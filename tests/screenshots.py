@@ -1,4 +1,7 @@
-"""Takes the pictures of README and docs: `python tests/screenshots.py`, in an environment with looprop and a Chromium."""
+"""Takes the pictures of README and docs: `python tests/screenshots.py`, in an environment with looprop and a Chromium.
+
+The report is that of results/baselines-sst2 where it is there, else of the demo sentences.
+"""
 
 import shutil
 import sys
@@ -13,10 +16,12 @@ from browser import Browser
 from looprop.cli.main import app
 from looprop.display.terminal import comparison
 from looprop.explanation import Explanations
+from looprop.inputs.demo import demo_sentences
 from looprop.workbench import load
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 TEXT = "A warm, funny and quietly moving film."
+RESULTS = Path(__file__).parents[1] / "results" / "baselines-sst2"
 METHODS = ("loo", "looprop", "cp-lrp", "attnlrp", "grad-x-input")
 
 
@@ -28,6 +33,7 @@ def run(*arguments: str) -> None:
 
 def photograph(browser: Browser, page: Path, name: str, *, dark: bool = False, height: int = 700) -> None:
     browser.open(page, dark=dark, width=1100, height=height)
+    browser.evaluate("document.documentElement.style.scrollbarWidth = 'none'")
     browser.screenshot(IMAGES / f"{name}.png")
     if browser.errors:
         sys.exit(f"{name}: {browser.errors}")
@@ -40,6 +46,17 @@ def terminal(methods: Sequence[str]) -> str:
     console = Console(record=True, width=86, force_terminal=True, color_system="truecolor", file=tempfile.TemporaryFile("w"))  # noqa: SIM115
     console.print(comparison([view.tokens for views in found.views() for view in views], colour=True))
     return console.export_svg(title=f'looprop explain "{TEXT}"', unique_id="looprop")
+
+
+def report(folder: Path) -> Path:
+    """The page of a run of `baselines`."""
+    if (RESULTS / "manifest.json").is_file():
+        run("report", str(RESULTS), "--out", str(folder))
+        return folder / "report.html"
+    texts = folder / "demo.txt"
+    texts.write_text("\n".join(example.text for example in demo_sentences()), encoding="utf-8")
+    run("reproduce", "baselines", "--data", str(texts), "--out", str(folder / "run"))
+    return folder / "run" / "report.html"
 
 
 def main() -> None:
@@ -55,6 +72,13 @@ def main() -> None:
         photograph(browser, several, "comparison", height=720)
         photograph(browser, several, "comparison-dark", dark=True, height=720)
         photograph(browser, demo, "demo", height=1000)
+        measured, audited = Path(folder) / "measured.html", Path(folder) / "audited.html"
+        run("evaluate", "demo", *(part for method in (*METHODS, "random") for part in ("-m", method)), "--html", str(measured))
+        photograph(browser, measured, "evaluation", height=470)
+        photograph(browser, report(Path(folder)), "report", height=1500)
+        if any(command.callback is not None and command.callback.__name__ == "audit" for command in app.registered_commands):
+            run("audit", "demo", "--limit", "4", "--html", str(audited))
+            photograph(browser, audited, "audit", height=1200)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ def assert_batch_is_one_by_one(bench: looprop.Workbench, methods: list[str], tol
             assert np.abs(e.scores - alone.scores).max() <= tolerance * np.abs(alone.scores).max(), method
 
 
-@pytest.mark.parametrize("name", [*zoo.ENCODERS, "torch-encoder"])
+@pytest.mark.parametrize("name", [*zoo.ENCODERS, *zoo.OTHERS])
 def test_encoders(name: str) -> None:
+    """Also where the answer is a mean over all positions, into which padding would leak."""
     assert_batch_is_one_by_one(looprop.load((zoo.build(name), tiny.wordpiece())), METHODS)
 
 
@@ -50,9 +51,9 @@ def test_continuations_of_a_batch() -> None:
     assert_batch_is_one_by_one(bench, ["attnlrp", "cp-lrp"], target="continuation: and fun")
 
 
-@pytest.mark.parametrize("pad", [None, 0])
+@pytest.mark.parametrize("pad", [None, 0, 5])
 def test_classifiers_on_decoders(pad: int | None) -> None:
-    """They read the last token that is no padding; without a padding token they take one text at a time."""
+    """They read the last token that is no padding; without a padding token they take one text at a time. 5 is not the tokenizer's."""
     tokenizer = tiny.wordpiece()
     torch.manual_seed(0)
     config = hf.LlamaConfig(

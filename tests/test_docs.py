@@ -129,7 +129,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 def test_the_readme_lists_every_method() -> None:
     table = dict(
-        re.findall(r"^\| `([\w-]+)(?:\[.*?\])?` \| .*? \| (.*?) \|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+        re.findall(r"^\| `([\w-]+)(?:\[.*?\])?` \| [^|]* \| ([^|]*) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     )
     assert table.keys() == CATALOGUE.keys()
     for name, cost in table.items():

@@ -87,6 +87,22 @@ def test_unknown_label_names_the_closest(classifier: looprop.Workbench) -> None:
         classifier.explain(TEXT, target="positiv")
 
 
+@pytest.mark.parametrize("method", ["cp-lrp", "loo"])
+def test_one_target_for_each_text(classifier: looprop.Workbench, method: str) -> None:
+    texts, targets = [TEXT, "good", TEXT], ["positive", (2, 0), 0]
+    together = classifier.explain(texts, method, target=targets)
+    for e, text, target in zip(together, texts, targets, strict=True):
+        alone = classifier.explain(text, method, target=target)
+        assert (e.text, e.target) == (text, alone.target)
+        np.testing.assert_allclose(e.scores, alone.scores, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("targets", [[], [0], [0, 1, 2]], ids=len)
+def test_as_many_targets_as_texts(classifier: looprop.Workbench, targets: list[int]) -> None:
+    with pytest.raises(InputError, match=f"one for each input: 2 inputs, got {len(targets)} targets"):
+        classifier.explain([TEXT, "good"], target=targets)
+
+
 def test_empty_list_of_targets(classifier: looprop.Workbench) -> None:
     with pytest.raises(InputError, match="targets is empty"):
         classifier.explain(TEXT, target=[])

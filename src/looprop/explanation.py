@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SCHEMA = "looprop.explanation"
 SCHEMA_OF_LIST = "looprop.explanations"
 SCHEMA_VERSION = 1
+# So many of the strongest features stand in an explanation's repr.
+REPR = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,8 @@ class Explanation:
     outside_scale: True for features that are shown but have no say in the colour scale (attention sinks).
 
     >>> e = Explanation(features=["not", "bad"], scores=np.array([1.5, -0.5]), method="loo", output=1.0, target=1, label="positive")
+    >>> e
+    Explanation of 'positive' +1.00 by loo: 'not' +1.50, 'bad' −0.500
     >>> len(e), e.to_dict()["scores"]
     (2, [1.5, -0.5])
     """
@@ -76,6 +80,12 @@ class Explanation:
 
     def __len__(self) -> int:
         return len(self.features)
+
+    def __repr__(self) -> str:
+        strongest = np.argsort(-np.abs(np.nan_to_num(self.scores)), kind="stable")[:REPR]
+        shown = ", ".join(f"{self.features[i]!r} {number(float(self.scores[i]))}" for i in strongest)
+        more = f" and {len(self) - REPR} more" if len(self) > REPR else ""
+        return f"Explanation of {self.label!r} {number(self.output)} by {self.method}: {shown}{more}"
 
     def words(self) -> "Explanation":
         """The same explanation with the pieces of each word merged: a word's score is the sum of its pieces'."""

@@ -68,7 +68,19 @@ class Workbench:
         item: list[Any],
         method: str | Method = ...,
         *,
-        target: TargetLike = ...,
+        target: TargetLike | list[Any] = ...,
+        features: Features = ...,
+        truncation: bool = ...,
+        **options: Any,
+    ) -> Explanations: ...
+
+    @overload
+    def explain(
+        self,
+        item: Any,
+        method: str | Method = ...,
+        *,
+        target: list[Any],
         features: Features = ...,
         truncation: bool = ...,
         **options: Any,
@@ -91,7 +103,7 @@ class Workbench:
         item: Any,
         method: str | Method = "cp-lrp",
         *,
-        target: TargetLike = None,
+        target: TargetLike | list[Any] = None,
         features: Features = "token",
         truncation: bool = False,
         **options: Any,
@@ -99,15 +111,18 @@ class Workbench:
         """Explain one input, or a list of inputs in batches.
 
         item: a text, a pair of texts (a tuple), an image, or a list of them.
-        target: a class number, a label, a contrast (a, b), or None for the predicted class; a list gives several targets of
-            one input, from one forward pass where the method allows it.
+        target: a class number, a label, a contrast (a, b), or None for the predicted class. A list is one target for each of a list
+            of inputs, or several targets of one input, which share a forward pass where the method allows it.
         features: "token", "word", "chunk:16", or groups of positions.
         """
         chosen = make_method(method, **options)
         if isinstance(item, list):
             if not item:
                 raise InputError("the list of inputs is empty")
-            subjects = [self.subject(i, target=target, features=features, truncation=truncation) for i in item]
+            targets = target if isinstance(target, list) else [target] * len(item)
+            if len(targets) != len(item):
+                raise InputError(f"a list of targets must have one for each input: {len(item)} inputs, got {len(targets)} targets")
+            subjects = [self.subject(i, target=t, features=features, truncation=truncation) for i, t in zip(item, targets, strict=True)]
         elif isinstance(target, list):
             if not target:
                 raise InputError("the list of targets is empty")

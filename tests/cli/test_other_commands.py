@@ -57,7 +57,7 @@ def test_evaluate_prints_the_summary_that_python_gives(looprop: Run, classifier:
     page, folder = tmp_path / "page.html", tmp_path / "out"
     said = json.loads(looprop(*arguments, "--json", "--html", str(page), "--out", str(folder)).stdout)
     ours = evaluate(load(classifier), TEXTS, methods=["loo", "cp-lrp"], metrics=["loo-r", "delta"])
-    for found, summary in zip(said["methods"], ours.summary, strict=True):
+    for found, summary in zip(said["summary"], ours.summary, strict=True):
         assert found["method"] == summary.method
         assert found["loo-r"] == pytest.approx(summary.metrics["loo-r"].mean, abs=1e-5)
     assert Evaluation.load(folder).methods == ["loo", "cp-lrp"]

@@ -184,7 +184,7 @@ def test_degenerate_scores(scores: list[float]) -> None:
 
 def test_feature_table_is_sorted_by_magnitude() -> None:
     source = feature_table(Strip(["low", "high", "nan", "negative"], [0.1, 0.9, math.nan, -1.5]))
-    names = re.findall(r"<td>(\w+)</td>", source)
+    names = re.findall(r'<td class="short">(\w+)</td>', source)
     assert names == ["negative", "high", "low", "nan"]
 
 
@@ -198,7 +198,7 @@ def test_bars_start_at_zero() -> None:
 def test_table_cells() -> None:
     source = table([Column("name"), Column("x", tip="why")], [["a", Cell(1.5, best=True)], ["b", Cell(math.nan)]], strong=frozenset({1}))
     assert '<td class="num best" data-sort="1.5">1.50</td>' in source
-    assert '<tr class="strong"><td>b</td><td class="num" data-sort="nan">–</td></tr>' in source
+    assert '<tr class="strong"><td class="short">b</td><td class="num" data-sort="nan">–</td></tr>' in source
     assert 'title="why"' in source
     assert "aria-sort" not in table([Column("x")], [], sortable=False)
 

@@ -199,6 +199,7 @@ def test_own_rules() -> None:
 # ----- what cannot be seen into
 
 
+@pytest.mark.slow  # torch.compile takes its time to be imported
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("compile_it", [lambda m: torch.compile(m), lambda m: (m.compile(), m)[1]], ids=["wrapped", "in place"])
 def test_compiled_modules(compile_it: Callable[[nn.Module], Any]) -> None:

@@ -106,6 +106,7 @@ def test_the_scalar_product_of_figure_1() -> None:
     assert scores["attnlrp[epsilon=1e-6]", RIGHT] == pytest.approx([12, 6, 6], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_small_run_with_its_report(digits: Path, tmp_path: Path) -> None:
     text = files("looprop.experiments").joinpath("bilinear.yaml").read_text(encoding="utf-8")
     (tmp_path / "two.yaml").write_text(text.replace("seeds: 5", "seeds: 2"), encoding="utf-8")

@@ -1,5 +1,6 @@
 """Runs on texts: resumed, killed, damaged, refused, reported."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from looprop.evaluation.summary import values_of
 from looprop.experiments.reproducing import Run, read_run, reproduce
 from looprop.experiments.texts import relative_entropy
 from looprop.experiments.verdicts import verdicts
+from looprop.models.loading import load_adapter
+from looprop.models.subject import bind
 from looprop.reports.writing import write_report
 
 
@@ -116,9 +119,31 @@ def test_reports_of_a_run(layers: Run, tmp_path: Path) -> None:
     assert figure.count("layer k<") == 4, "four panels"
     tex = (tmp_path / "tables.tex").read_text(encoding="utf-8")
     assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") > 3
+    alone = {path.name: path for path in write_report(layers.folder, out=tmp_path / "alone")}
+    assert alone.keys() == {path.name for path in paths} | {"summary.json"}
+    summary = json.loads(alone["summary.json"].read_text(encoding="ascii"))
+    assert {entry["method"]: entry["loo-r"] for entry in summary["summary"]} == {
+        s.method: pytest.approx(s.metrics["loo-r"].mean, nan_ok=True) for s in layers.evaluation().summary
+    }
     claims = {v.claim: v.holds for v in verdicts(layers)}
     assert claims["CP-LRP in all layers is CP-LRP"]
     assert claims["L_{:1} and L_1 agree"]
+
+
+def test_texts_stand_in_their_template_and_the_report_shows_cost(model_folder: Path, texts: Path, tmp_path: Path) -> None:
+    spec = tmp_path / "mine.yaml"
+    lines = ["name: mine", "kind: texts", "question: which?", "methods: [loo, 'looprop[budget=4]', attnlrp, random]", "metrics: [loo-r]"]
+    spec.write_text("\n".join([*lines, "data: {mine: {template: 'so: {text}', target: [LABEL_1, LABEL_0]}}"]), encoding="utf-8")
+    run = reproduce(spec, data=str(texts), model=str(model_folder), limit=2, out=tmp_path / "run", progress=False)
+    adapter = load_adapter(str(model_folder))
+    row = run.rows[0]
+    wanted = bind(adapter, f"so: {TEXTS[int(row['example']) - 1]}", target=("LABEL_1", "LABEL_0"))
+    assert row["features"] == len(wanted.features)
+    assert row["output"] == pytest.approx(wanted.output, abs=1e-6)
+    write_report(run.folder)
+    figure = (run.folder / "figure.svg").read_text(encoding="utf-8")
+    assert "looprop[budget=4]" in figure
+    assert "random" not in figure, "what costs nothing has no place on a logarithmic axis"
 
 
 KILLER = """

@@ -53,6 +53,8 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         (GOOD.replace("cp-lrp", "cplrp"), "unknown method 'cplrp'"),
         (GOOD + "metrics: [loor]\n", "unknown metric 'loor'"),
         (GOOD.replace("texts", "text"), "unknown kind of experiment 'text'"),
+        (GOOD.replace("split: dev", "template: no place"), "a template must hold"),
+        (GOOD.replace("split: dev", "target: [a, b, c]"), "target must be one class or a contrast of two"),
         (GOOD + "plans: by-head\n", "unknown plans 'by-head'"),
         (GOOD + "seeds: 0\n", "seeds must be an integer >= 1"),
         (GOOD.replace("{sst2: {split: dev}}", "[sst2]"), "data must be a mapping"),

@@ -180,6 +180,26 @@ def test_very_short_inputs(length: int) -> None:
     assert np.isfinite(found.scores).all()
 
 
+def test_first_order_alone_puts_the_mean_of_the_others_in_place_of_the_read_out() -> None:
+    subject = subject_of("bert", length=12)
+    start = first_order(subject)
+    effect = start.effect.numpy()  # (rows, features)
+    others = [sum(effect[row, feature] for row in range(12) if row != feature) for feature in range(1, 12)]
+    np.testing.assert_allclose(scores(subject, "looprop", rows=0), [np.mean(others), *others], rtol=1e-9)
+
+
+def test_features_with_true_values_take_no_rows() -> None:
+    """The same number of pairs goes to the other variants: with half of the features known, twice as many each."""
+    subject = subject_of("bert", length=12)
+    loo = scores(subject, "loo")
+    found = make_method("looprop", rows=6, refine=6).attribute([replace(subject, memo={})])[0]
+    known = np.isclose(found.scores, loo, rtol=0, atol=1e-9 * np.abs(loo).max())
+    assert known.sum() >= 6
+    assert known[0]
+    # 6 * 12 pairs for six variants of at most 11 rows that are not their own, the read-out's among them: all that there are.
+    np.testing.assert_allclose(found.scores, loo, atol=1e-6 * np.abs(loo).max())
+
+
 def test_the_budget_never_costs_more_than_it_says() -> None:
     subject = subject_of("bert", length=20)
     for budget in (3, 4, 7.5, 11, 0.5, 0.9):

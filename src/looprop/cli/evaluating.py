@@ -70,11 +70,9 @@ def evaluate(
         body = card(summary_html(result), title="Methods, the one closest to leave-one-out first")
         say(f"wrote {write_whole(html, page(result.title, body, subtitle=bench.adapter.name).encode())}")
     if json_:
-        from looprop.files import plain, to_json
+        from looprop.files import to_json
 
-        summary = [plain(found.to_dict(), found.method) for found in result.summary]
-        said = {"schema": "looprop.summary", "version": 1, "title": result.title, "about": plain(result.about, "about"), "methods": summary}
-        typer.echo(to_json(said).decode("ascii"), nl=False)
+        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
     else:
         show_summary(result, no_color=no_color)
 

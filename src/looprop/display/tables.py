@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from looprop.display.data import aligned
 from looprop.display.html import escape
 
+SHORT = 26
+"""Names of so many characters stay on one line."""
+
 
 @dataclass(frozen=True)
 class Cell:
-    """A number, with an interval where there is one; `text` is shown in its stead if given, `tip` on hover; `best` is set in bold."""
+    """A number, with an interval where there is one; `text` is shown in its stead if given, `under` small below it, `tip` on hover.
+
+    best: set in bold.
+    """
 
     value: float
     low: float | None = None
@@ -18,6 +24,7 @@ class Cell:
     text: str | None = None
     tip: str = ""
     best: bool = False
+    under: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,10 +62,12 @@ def table(
 
 def _cell(cell: str | Cell, span: tuple[float, float], *, bars: bool) -> str:
     if isinstance(cell, str):
-        return f"<td>{escape(cell)}</td>" + ("<td></td>" if bars else "")
+        short = ' class="short"' if len(cell) <= SHORT else ""
+        return f"<td{short}>{escape(cell)}</td>" + ("<td></td>" if bars else "")
     text = aligned(cell.value, max(map(abs, span)), signed=False) if cell.text is None else cell.text
     tip = f' title="{escape(cell.tip)}"' if cell.tip else ""
-    shown = f'<td class="num{" best" if cell.best else ""}" data-sort="{cell.value}"{tip}>{escape(text)}</td>'
+    under = f"<small>{escape(cell.under)}</small>" if cell.under else ""
+    shown = f'<td class="num{" best" if cell.best else ""}" data-sort="{cell.value}"{tip}>{escape(text)}{under}</td>'
     return shown + (f"<td>{bar(cell, span)}</td>" if bars else "")
 
 

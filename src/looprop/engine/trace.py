@@ -58,6 +58,13 @@ def trace_of(tensor: Tensor) -> Trace | None:
     return trace.but(origin=None, square=False, mean_square=False, unweighted=None, versions=None)
 
 
+def trace_known(tensor: Tensor) -> Trace:
+    """The note on an activation: the mode refuses those without one before any rule sees them."""
+    trace = trace_of(tensor)
+    assert trace is not None
+    return trace
+
+
 def mark(tensor: Tensor, trace: Trace) -> Tensor:
     """Leave a note on a tensor."""
     if trace.origin is not None or trace.square or trace.mean_square or trace.unweighted is not None:

@@ -47,6 +47,11 @@ class Evaluation:
         """The methods, in the order of the rows."""
         return [found.method for found in self.summary]
 
+    def __repr__(self) -> str:
+        first = self.metrics[0] if self.metrics else ""
+        means = ", ".join(f"{s.method} {number(s.metrics[first].mean)}" if first else s.method for s in self.summary)
+        return f"Evaluation of {self.title}: {first + ' of ' if first else ''}{means}"
+
     def __getitem__(self, method: str) -> MethodSummary:
         for found in self.summary:
             if found.method == method:
@@ -69,15 +74,18 @@ class Evaluation:
 
         return pandas.DataFrame([found.to_dict() for found in self.summary]).set_index("method")
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the rows as plain data that JSON can hold, by the schema in docs/schema/evaluation.schema.json."""
+        data: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "title": self.title, "about": plain(self.about, "about")}
+        data |= {"metrics": list(self.metrics), "confidence": self.confidence, "seed": self.seed}
+        return data | {"summary": [plain(found.to_dict(), found.method) for found in self.summary]}
+
     def save(self, folder: str | Path) -> Path:
         """Writes rows.parquet and evaluation.json into a folder, which is made if need be."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         write_whole(place / "rows.parquet", parts.to_bytes(self.rows))
-        summary = [plain(found.to_dict(), found.method) for found in self.summary]
-        data = {"schema": SCHEMA, "version": VERSION, "title": self.title, "about": plain(self.about, "about")}
-        data |= {"metrics": list(self.metrics), "confidence": self.confidence, "seed": self.seed, "summary": summary}
-        write_whole(place / "evaluation.json", to_json(data))
+        write_whole(place / "evaluation.json", to_json(self.to_dict()))
         return place
 
     @classmethod

@@ -67,12 +67,16 @@ def choose_data(spec: Spec, wanted: str | None) -> tuple[str, DataSpec]:
 
 
 def _load_data(name: str, of_data: DataSpec, options: Options) -> Dataset:
+    """The texts, each in its template."""
     if Path(name).suffix or Path(name).exists():
-        return read_texts(name, limit=options.limit, seed=options.seed)
-    data = load_dataset(of_data.source or name, split=of_data.split or None, form=of_data.form, limit=options.limit, seed=options.seed)
+        data = read_texts(name, limit=options.limit, seed=options.seed)
+    else:
+        source = of_data.source or name
+        data = load_dataset(source, split=of_data.split or None, form=of_data.form, limit=options.limit, seed=options.seed)
+        data = replace(data, name=name)
     if not of_data.template:
         return data
-    return replace(data, examples=tuple(replace(e, text=of_data.template.replace("{text}", e.text)) for e in data), name=name)
+    return replace(data, examples=tuple(replace(e, text=of_data.template.replace("{text}", e.text)) for e in data))
 
 
 def layer_plans(layers: int) -> tuple[str, ...]:

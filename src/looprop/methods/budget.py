@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 # One forward and one backward pass: what even the cheapest estimate costs.
 FIRST_PASS = 3.0
-# So many true values come before any rows.
-TRUE_FIRST = 3
+# Up to so many passes are too few for rows.
+TRUE_ONLY = 3
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,15 @@ class Share:
 def share_budget(budget: float, features: int) -> Share:
     """How a budget is spent: passes, or below 1 a share of leave-one-out's cost (one pass per feature).
 
-    Chosen on training sentences of SST-2 (docs/looprop-method.md): the first few passes buy true values, the read-out's above all;
-    of more, two thirds carry rows, which help wherever the first-order ranking is poor.
+    Chosen on training sentences (docs/looprop-method.md): up to three passes buy true values, the read-out's above all. Of more, one
+    does, and the others carry rows, which help also where the first-order ranking is too poor to say whose true value matters.
 
     >>> share_budget(5, features=25), share_budget(12, features=25), share_budget(0.5, features=6)
-    (Share(rows=0, refine=2, exact=False), Share(rows=6, refine=3, exact=False), Share(rows=0, refine=0, exact=False))
+    (Share(rows=0, refine=2, exact=False), Share(rows=8, refine=1, exact=False), Share(rows=0, refine=0, exact=False))
     """
     passes = budget * features if budget < 1 else budget
     if passes >= features:
         return Share(exact=True)
     left = max(0, int(passes - FIRST_PASS))
-    refine = left if left <= TRUE_FIRST else max(TRUE_FIRST, left // 3)
+    refine = left if left <= TRUE_ONLY else 1
     return Share(rows=left - refine, refine=refine)

@@ -79,7 +79,7 @@ def exact_rows(subject: Subject, sites: list[Kept], rows: list[Tensor], member: 
     """The target when feature i is removed and only the rows in rows[i] feel it: (F,) for member (F, T)."""
     found = torch.zeros(len(rows), dtype=torch.float64, device=member.device)
     with subject.adapter.evaluating(), torch.inference_mode():
-        for batch in _batches([len(r) for r in rows], sites[0]):
+        for batch in _batches([len(r) for r in rows], sites[0], most=ROWS if subject.adapter.batches else 1):
             chosen = torch.stack([rows[i] for i in batch])
             places = {i: n for n, i in enumerate(batch)}
 
@@ -90,12 +90,12 @@ def exact_rows(subject: Subject, sites: list[Kept], rows: list[Tensor], member: 
     return found
 
 
-def _batches(widths: list[int], site: Kept) -> Iterator[list[int]]:
-    """Variants with as many rows each, within the bounds of memory."""
+def _batches(widths: list[int], site: Kept, *, most: int) -> Iterator[list[int]]:
+    """At most so many variants with as many rows each, within the bounds of memory."""
     heads, length = site.key.shape[:2]
     for width in sorted(set(widths)):
         same = [i for i, w in enumerate(widths) if w == width]
-        size = max(1, min(SCORES // (heads * length * width), ROWS // width))
+        size = max(1, min(SCORES // (heads * length * width), ROWS // width, most))
         for start in range(0, len(same), size):
             yield same[start : start + size]
 

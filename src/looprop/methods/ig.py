@@ -57,7 +57,7 @@ class IntegratedGradients(Method):
         adapter = subject.adapter
         line = _Line(subject, self.baseline, self.keep_special)
         middles = (torch.arange(self.steps, dtype=torch.float64) + 0.5) / self.steps
-        size = max(1, self.tokens // len(subject.encoded))
+        size = max(1, self.tokens // len(subject.encoded)) if adapter.batches else 1
         with adapter.evaluating():
             start = float(line.values(torch.zeros(1))[0])
             total = torch.zeros_like(line.end)

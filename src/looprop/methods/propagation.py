@@ -41,13 +41,19 @@ def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> Iterator[list[
     for i in order:
         longest = len(subjects[i].encoded)
         same = not batch or subjects[batch[0]].target.positions == subjects[i].target.positions
-        alone = not subjects[i].adapter.pads and bool(batch) and subjects[batch[0]].encoded is not subjects[i].encoded
-        if batch and (not same or alone or longest * (len(batch) + 1) > tokens):
+        if batch and (not same or _apart(subjects[batch[-1]], subjects[i]) or longest * (len(batch) + 1) > tokens):
             yield batch
             batch = []
         batch.append(i)
     if batch:
         yield batch
+
+
+def _apart(one: Subject, other: Subject) -> bool:
+    """Must two inputs, the second of which is no shorter, run in batches of their own?"""
+    if one.encoded is other.encoded:
+        return False
+    return not one.adapter.batches or (len(one.encoded) != len(other.encoded) and not one.adapter.may_pad(other.encoded))
 
 
 def _propagate(subjects: Sequence[Subject], plan: Plan, readout: str) -> list[NDArray[np.float64]]:

@@ -18,6 +18,11 @@ from looprop.errors import InputError, ModelError
 from looprop.models.encoded import Encoded
 from looprop.models.target import Target, TargetLike
 
+# Padding may change an answer by rounding only: this much, relative to the size of the logits.
+AGREEMENT = 2e-5
+# On fewer positions there is too little to prove anything by.
+SHORTEST_PROOF = 3
+
 _evaluating_lock = Lock()
 # How many runs hold a model in eval mode, and which of its modules were in training mode before the first of them.
 _evaluating: WeakKeyDictionary[nn.Module, tuple[int, list[nn.Module]]] = WeakKeyDictionary()
@@ -27,8 +32,9 @@ class Adapter(ABC):
     """A model, with the little that differs between kinds of models."""
 
     causal = False
-    # Whether inputs of different lengths can run in one batch.
-    pads = True
+    # Can several inputs run in one batch at all? Can they be filled up to one length for it?
+    batches = True
+    pads = False
 
     def __init__(self, model: nn.Module, *, name: str = "", check: bool = True) -> None:
         self.model = model
@@ -39,7 +45,9 @@ class Adapter(ABC):
         self.proofs: dict[Any, bool] = {}
         if check:
             check_model(model)
-        self.arguments = frozenset(inspect.signature(model.forward).parameters)
+        parameters = inspect.signature(model.forward).parameters
+        self.arguments = frozenset(parameters)
+        self.takes_others = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
 
     @property
     def device(self) -> torch.device:
@@ -74,6 +82,27 @@ class Adapter(ABC):
             raise InputError("inputs of one batch must have one size")
         inputs = {key: torch.cat([item.inputs[key] for item in items]) for key in items[0].inputs}
         return inputs, torch.arange(len(items[0])).expand(len(items), -1)
+
+    def may_pad(self, encoded: Encoded) -> bool:
+        """May this input be filled up to the length of another? Tried once per model: padding can reach the answer unseen."""
+        if not (self.batches and self.pads) or len(encoded) < SHORTEST_PROOF:
+            return False
+        if "padding" not in self.proofs:
+            self.proofs["padding"] = self._answers_alike_with_padding(encoded)
+        return self.proofs["padding"]
+
+    @torch.no_grad()
+    def _answers_alike_with_padding(self, encoded: Encoded) -> bool:
+        kept = [i for i in range(len(encoded)) if i != len(encoded) // 2]
+        shorter = encoded.only(kept)
+        with self.evaluating():
+            alone = self.forward(self.collate([shorter])[0])
+            try:
+                beside = self.forward(self.collate([shorter, encoded])[0])[:1]
+            except (RuntimeError, ValueError, TypeError, IndexError):  # a model that checks what it gets
+                return False
+        rounding = max(AGREEMENT, 4 * torch.finfo(alone.dtype).eps)
+        return beside.shape == alone.shape and bool((beside - alone).abs().max() <= rounding * alone.abs().max().clamp(min=1.0))
 
     def forward(self, inputs: Mapping[str, Tensor], *, positions: int = 1) -> Tensor:
         """The logits of the last `positions` positions that the model answers: (B, K, C)."""

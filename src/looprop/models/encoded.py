@@ -39,6 +39,20 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.names)
 
+    def only(self, positions: Sequence[int]) -> "Encoded":
+        """A text with some of its positions cut out: those after them move up."""
+        kept = list(positions)
+        places = {position: place for place, position in enumerate(kept)}
+        return Encoded(
+            {key: value[:, kept] for key, value in self.inputs.items()},
+            tuple(self.names[i] for i in kept),
+            self.text,
+            tuple(self.offsets[i] for i in kept),
+            tuple(self.special[i] for i in kept),
+            tuple(self.word_ids[i] for i in kept),
+            frozenset(places[i] for i in self.fixed if i in places),
+        )
+
 
 def words_of(text: str, offsets: Sequence[tuple[int, int] | None]) -> tuple[int | None, ...]:
     """The number of the word that each token's first visible character belongs to.

@@ -25,6 +25,8 @@ class TextAdapter(Adapter):
         if not hasattr(model, "get_input_embeddings"):
             raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
         self.tokenizer = tokenizer
+        # Without a mask a model reads padding like text.
+        self.pads = "attention_mask" in self.arguments or self.takes_others
 
     @property
     def explained_weight(self) -> Tensor | None:
@@ -77,7 +79,8 @@ class TextAdapter(Adapter):
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         names = tuple(text[s[0] : s[1]] if s is not None else str(t) for s, t in zip(offsets, tokens, strict=True))
         inputs = {"input_ids": torch.tensor([ids], device=self.device)}
-        inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+        if self.pads:
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
         if "token_type_ids" in encoding and "token_type_ids" in self.arguments:
             inputs["token_type_ids"] = torch.tensor([encoding["token_type_ids"]], device=self.device)
         return Encoded(inputs, names, text, offsets, special, words_of(text, offsets))
@@ -100,7 +103,9 @@ class TextAdapter(Adapter):
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
         """Several texts as one padded batch, and the positions of each row's own tokens."""
         longest = max(len(item) for item in items)
-        pad = getattr(self.tokenizer, "pad_token_id", None) or 0
+        # What the model takes for padding, where it says; its tokenizer may have been given another.
+        config = getattr(getattr(self.model, "config", None), "pad_token_id", None)
+        pad = config if isinstance(config, int) else getattr(self.tokenizer, "pad_token_id", None) or 0
         inputs: dict[str, Tensor] = {}
         for key in items[0].inputs:
             fill = pad if key == "input_ids" else 0

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from looprop.engine.sites import barring
 from looprop.errors import InputError, ModelError
+from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
 
 Runner = Callable[[Tensor], Tensor]
@@ -41,7 +42,10 @@ def injected_mask(subject: Subject) -> Runner:
         with mode:
             logits = adapter.forward(inputs, positions=subject.target.positions)
         if mode.met != layers:
-            raise ModelError(f"{mode.met} attention sites were masked and the model has {layers}: its attention is not understood")
+            raise ModelError(
+                f"{mode.met} attention sites were masked and the model has {layers}: its attention is not understood; "
+                "give it an attention_mask argument, or use another removal"
+            )
         return logits
 
     return run
@@ -75,12 +79,24 @@ def deleted(subject: Subject) -> Runner:
     adapter = subject.adapter
 
     def run(keep: Tensor) -> Tensor:
-        rows = []
-        for kept in keep:
-            inputs = {key: value[:, kept] for key, value in subject.encoded.inputs.items()}
-            rows.append(type(subject.encoded)(inputs, tuple(str(i) for i in range(int(kept.sum()))), "", (), (), ()))
-        batch, _ = adapter.collate(rows)
+        batch, _ = adapter.collate([subject.encoded.only(kept.nonzero()[:, 0].tolist()) for kept in keep])
         return adapter.forward(batch, positions=subject.target.positions)
+
+    return run
+
+
+def without_padding(runner: Runner, adapter: Adapter, lengths: Callable[[Tensor], Tensor] | None = None) -> Runner:
+    """A runner that gives a model no batch it cannot take: one variant at a time, or those of one length.
+
+    lengths: kept positions (B, T) -> how many of them each variant runs (B,); None where all are as long as the input.
+    """
+    if adapter.batches and (adapter.pads or lengths is None):
+        return runner
+
+    def run(keep: Tensor) -> Tensor:
+        like = torch.arange(len(keep)) if lengths is None or not adapter.batches else lengths(keep).cpu()
+        groups = [(like == value).nonzero()[:, 0].to(keep.device) for value in dict.fromkeys(like.tolist())]
+        return torch.cat([runner(keep[group]) for group in groups])[torch.cat(groups).argsort()]
 
     return run
 
@@ -93,3 +109,17 @@ def token_runner(subject: Subject, kind: str) -> Runner:
     if token is None:
         raise InputError(f"the tokenizer of {subject.adapter.name} has no {kind.replace('-', ' ')}: use another removal")
     return replaced_token(subject, int(token))
+
+
+def runner(subject: Subject, kind: str) -> Runner:
+    """The plain way of one kind of removal, or an error that says which kinds the input can take."""
+    text = "input_ids" in subject.encoded.inputs
+    if kind == "attention-mask":
+        return attention_mask(subject) if text and "attention_mask" in subject.adapter.arguments else injected_mask(subject)
+    if kind == "zero":
+        if text:
+            raise InputError("removal='zero' is for tensors and images; texts take 'attention-mask', 'mask-token', 'pad-token' or 'delete'")
+        return zeroed(subject)
+    if not text:
+        raise InputError(f"removal={kind!r} is for texts; images take 'attention-mask' or 'zero', tensors 'zero'")
+    return deleted(subject) if kind == "delete" else token_runner(subject, kind)

@@ -11,7 +11,7 @@ from torch import Tensor
 from looprop.errors import LoopropError
 from looprop.models.subject import Subject
 from looprop.removal.dropping import can_drop, dropped_rows, read_out_rows, rows_needed
-from looprop.removal.masking import Runner
+from looprop.removal.masking import Runner, without_padding
 from looprop.removal.packed import packed_rows
 from looprop.removal.packing import run_halving
 
@@ -58,7 +58,8 @@ def _prefix(subject: Subject, cut: int) -> Quick:
     # Only models of the transformers library get here, so that it is loaded already.
     from looprop.removal.prefix import PrefixSharing, rows_left
 
-    return Quick(PrefixSharing(subject, sites=cut), partial(rows_left, subject), columns=True)
+    lengths = partial(rows_left, subject)
+    return Quick(without_padding(PrefixSharing(subject, sites=cut), subject.adapter, lengths), lengths, columns=True)
 
 
 def _packed(subject: Subject, cut: int) -> Quick:
@@ -66,7 +67,8 @@ def _packed(subject: Subject, cut: int) -> Quick:
 
 
 def _rows(subject: Subject, cut: int) -> Quick:
-    return Quick(dropped_rows(subject, sites=cut), partial(_count_rows, subject))
+    lengths = partial(_count_rows, subject)
+    return Quick(without_padding(dropped_rows(subject, sites=cut), subject.adapter, lengths), lengths)
 
 
 def _count_rows(subject: Subject, keep: Tensor) -> Tensor:

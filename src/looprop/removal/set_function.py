@@ -181,19 +181,5 @@ class SetFunction:
 
     def _plain(self) -> masking.Runner:
         subject, kind = self.subject, self.removal
-        text = "input_ids" in subject.encoded.inputs
-        if kind == "attention-mask":
-            return (
-                masking.attention_mask(subject)
-                if text and "attention_mask" in subject.adapter.arguments
-                else masking.injected_mask(subject)
-            )
-        if kind == "zero":
-            if text:
-                raise InputError(
-                    "removal='zero' is for tensors and images; texts take 'attention-mask', 'mask-token', 'pad-token' or 'delete'"
-                )
-            return masking.zeroed(subject)
-        if not text:
-            raise InputError(f"removal={kind!r} is for texts; images take 'attention-mask' or 'zero', tensors 'zero'")
-        return masking.deleted(subject) if kind == "delete" else masking.token_runner(subject, kind)
+        lengths = (lambda keep: keep.sum(1)) if kind == "delete" else None
+        return masking.without_padding(masking.runner(subject, kind), subject.adapter, lengths)

@@ -52,20 +52,25 @@ def _where(run: Run) -> str:
 def _main(run: Run, evaluation: Evaluation, methods: Sequence[str], title: str) -> Grid:
     """The paper's four metrics, ours beside the paper's."""
     comparable = run.experiment != "layers" or run.manifest["layers"] == LAYERS
+    shown = [metric for metric in SHOWN if metric in evaluation.metrics]
     rows: list[Cells] = []
     for method in methods:
         paper = published(run.experiment, run.manifest["data"], method) if comparable or not method.startswith("lrp[") else {}
         estimates = evaluation[method].metrics
         rows.append([name_of(method)])
-        for metric in SHOWN:
+        for metric in shown:
             e = estimates[metric]
             rows[-1].append(Number(e.mean, e.low, e.high, e.count, paper.get(metric), best=_best(evaluation, methods, metric) == method))
-        counts = sorted({estimates[metric].count for metric in SHOWN})
+        counts = sorted({estimates[metric].count for metric in shown})
         rows[-1].append(" to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]))
-    note = "n: examples; in brackets 95 % bootstrap intervals. The paper's numbers are those of its own models (BERT-base)."
-    metrics = [TITLES.get(metric, metric) for metric in SHOWN]
+        rows[-1].append(number(evaluation[method].cost, signed=False))
+    note = (
+        "n: examples; cost: forward passes per example; in brackets 95 % bootstrap intervals. "
+        "The paper's numbers are those of its own models (BERT-base)."
+    )
+    metrics = [TITLES.get(metric, metric) for metric in shown]
     printed = any(isinstance(cell, Number) and cell.paper is not None for row in rows for cell in row)
-    return Grid(title, ["method", *metrics, "n"], rows, note, frozenset(metrics if printed else ()))
+    return Grid(title, ["method", *metrics, "n", "cost"], rows, note, frozenset(metrics if printed else ()))
 
 
 def _best(evaluation: Evaluation, methods: Sequence[str], metric: str) -> str | None:
@@ -76,9 +81,9 @@ def _best(evaluation: Evaluation, methods: Sequence[str], metric: str) -> str | 
 
 
 def _more(evaluation: Evaluation, methods: Sequence[str]) -> Grid:
-    """The other metrics, and what each method cost."""
+    """The other metrics, and how long each method took."""
     others = [metric for metric in evaluation.metrics if metric not in SHOWN]
-    header = ["method", *(TITLES.get(m, m) for m in others), "sign flips", "undefined r", "errors", "warnings", "cost", "seconds"]
+    header = ["method", *(TITLES.get(m, m) for m in others), "sign flips", "undefined r", "errors", "warnings", "seconds"]
     rows: list[Cells] = []
     for method in methods:
         s = evaluation[method]
@@ -86,12 +91,12 @@ def _more(evaluation: Evaluation, methods: Sequence[str]) -> Grid:
         cells += [Number(e.mean, e.low, e.high, e.count) for e in (s.metrics[m] for m in others)]
         flips = "–" if s.flipped is None else f"{100 * s.flipped:.0f} %"
         counts = [str(s.metrics["loo-r"].undefined), str(s.errors), str(s.notes)]
-        rows.append([*cells, flips, *counts, number(s.cost, signed=False), number(s.seconds, signed=False)])
+        rows.append([*cells, flips, *counts, number(s.seconds, signed=False)])
     note = (
         "Sign flips: examples in which dividing both maps by their sums turns the sign of r. "
-        "Cost: forward passes per example. Warnings: examples with a completeness residual above 5 %, for instance."
+        "Warnings: examples with a completeness residual above 5 %, for instance."
     )
-    return Grid("Other metrics, cost and time", header, rows, note)
+    return Grid("Other metrics, and time", header, rows, note)
 
 
 def _beats(evaluation: Evaluation) -> Grid:

@@ -10,6 +10,8 @@ from looprop.display.tables import Cell, Column, table
 
 WITH_BARS = 4
 """So many columns of numbers have room for bars."""
+FOLDED = 24
+"""More rows than that are shown on demand."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,13 @@ class Number:
     @property
     def difference(self) -> str:
         """Ours minus the paper's."""
-        return "" if self.paper is None or math.isnan(self.value) else f"{self.value - self.paper:+.{self.digits}f}"
+        return "" if self.paper is None or math.isnan(self.value) else f"{self._rounded(self.value - self.paper):+.{self.digits}f}"
 
     def shown(self, value: float | None) -> str:
-        return "–" if value is None or math.isnan(value) else f"{value:.{self.digits}f}"
+        return "–" if value is None or math.isnan(value) else f"{self._rounded(value):.{self.digits}f}"
+
+    def _rounded(self, value: float) -> float:
+        return round(value, self.digits) + 0.0  # no minus sign before a zero
 
 
 Cells = list[str | Number]
@@ -78,24 +83,25 @@ def to_html(grid: Grid) -> str:
     columns: list[Column] = []
     for name in grid.header:
         columns.append(Column(name, bars=bars and name in numeric))
-        columns += [Column("paper"), Column("diff.")] if name in grid.compared else []
+        columns += [Column("paper", tip="the paper's number, and ours minus it")] if name in grid.compared else []
     rows: list[list[str | Cell]] = []
     for row in grid.rows:
         cells: list[str | Cell] = []
         for name, cell in zip(grid.header, row, strict=True):
             if isinstance(cell, str):
-                cells += [cell, "", ""] if name in grid.compared else [cell]
+                cells += [cell, ""] if name in grid.compared else [cell]
                 continue
             low, high = (None, None) if math.isnan(cell.low) else (cell.low, cell.high)
             tip = " ".join(part for part in (cell.interval, "" if cell.count is None else f"n = {cell.count}") if part)
-            shown = f"{cell.shown(cell.value)} {cell.interval}".strip()
-            cells.append(Cell(cell.value, low, high, text=shown, tip=tip, best=cell.best))
+            cells.append(Cell(cell.value, low, high, text=cell.shown(cell.value), under=cell.interval, tip=tip, best=cell.best))
             if name in grid.compared:
-                gap = math.nan if cell.paper is None else cell.value - cell.paper
-                cells.append(Cell(math.nan if cell.paper is None else cell.paper, text=cell.shown(cell.paper)))
-                cells.append(Cell(gap, text=cell.difference or "–"))
+                paper = math.nan if cell.paper is None else cell.paper
+                cells.append(Cell(paper, text=cell.shown(cell.paper), under=cell.difference))
         rows.append(cells)
-    return card(table(columns, rows) + (paragraph(grid.note) if grid.note else ""), title=grid.title)
+    shown = table(columns, rows)
+    if len(rows) > FOLDED:
+        shown = f"<details><summary>{len(rows)} rows</summary>{shown}</details>"
+    return card(shown + (paragraph(grid.note) if grid.note else ""), title=grid.title)
 
 
 def to_markdown(grid: Grid) -> str:

@@ -12,7 +12,7 @@ from looprop.display.html import card, facts, page
 from looprop.errors import DataError
 from looprop.experiments.reproducing import Run, read_run
 from looprop.experiments.verdicts import Verdict, verdicts
-from looprop.files import write_whole
+from looprop.files import to_json, write_whole
 from looprop.reports.content import grids
 from looprop.reports.cost_figure import cost_figure
 from looprop.reports.grids import Cells, Grid, markdown_text, to_html, to_latex, to_markdown, verdict_card
@@ -21,6 +21,8 @@ from looprop.reports.layers_figure import layers_figure
 
 def write_report(run_folder: str | Path, *more: str | Path, out: str | Path | None = None) -> list[Path]:
     """Write report.html, report.md, tables.tex, summary.csv, and figure.svg and figure.png where there is a figure.
+
+    Of one run on texts also summary.json, by docs/schema/evaluation.schema.json.
 
     more: other runs of the same experiment, shown beside the first (SST and IMDB, say). out: by default the first run's folder.
     """
@@ -38,6 +40,8 @@ def write_report(run_folder: str | Path, *more: str | Path, out: str | Path | No
         write_whole(place / "tables.tex", "\n".join(to_latex(grid) for _, found, _ in contents for grid in found).encode()),
         write_whole(place / "summary.csv", summary_csv(runs).encode()),
     ]
+    if len(runs) == 1 and runs[0].spec["kind"] == "texts":
+        paths.append(write_whole(place / "summary.json", to_json(runs[0].evaluation().to_dict())))
     picture = b""
     if runs[0].spec["kind"] == "texts":
         figure = layers_figure(runs) if runs[0].experiment == "layers" else cost_figure(runs)
@@ -53,14 +57,14 @@ def html(contents: Sequence[Content], picture: bytes = b"") -> str:
     """One page that needs nothing from the network."""
     body = ""
     for run, found, judged in contents:
-        body += card(facts(run_facts(run)), title=run.title)
+        body += card(facts(run_facts(run)), title=run.title if len(contents) > 1 else "Where the numbers come from")
         if judged:
             body += verdict_card([(v.claim, v.paper, v.found, v.word) for v in judged])
         body += "".join(to_html(grid) for grid in found)
     if picture:
         data = base64.b64encode(picture).decode()
         title = "Figure 2: LOO r and delta by layer" if contents[0][0].experiment == "layers" else "LOO r against cost"
-        body = card(f'<img alt="{title}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">', title=title) + body
+        body = card(f'<img class="figure" alt="{title}" src="data:image/svg+xml;base64,{data}">', title=title) + body
     first = contents[0][0]
     return page(first.title, body, subtitle=str(first.spec["question"]), footer=f"fingerprint {first.manifest['fingerprint']}")
 

@@ -1,0 +1,96 @@
+"""The measured figures of the README's table of methods, from the runs kept under results/: `python tests/readme_figures.py` writes them.
+
+A run folder is results/EXPERIMENT-DATA, written by `looprop reproduce`; only its summary.json is read. Each run of `baselines` is a
+column. What it did not measure is taken from other runs on the same data, model and removal (results/layers-DATA, results/remedy-DATA);
+else it is a dash.
+"""
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+METRIC = "loo-r"
+HEADER = "| method | what it is | cost |"
+ROW = re.compile(r"^(\| (?:`(?P<method>[^`]+)`|method|---) \| [^|]+ \| [^|]+ \|).*$")
+NOTE = "Measured r to leave-one-out:"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One run: the name of its data, its title, and the figure of each method."""
+
+    data: str
+    title: str
+    figures: dict[str, str]
+
+
+def same_conditions(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Do two summaries speak of the same examples, model and way to remove?"""
+    a, b = one["about"], other["about"]
+    return all(a[key] == b[key] for key in ("model", "data")) and a["setup"]["removal"] == b["setup"]["removal"]
+
+
+def figure(entry: dict[str, Any]) -> str:
+    """Mean and bounds.
+
+    >>> figure({"loo-r": 0.123, "loo-r-low": -0.1, "loo-r-high": 0.2})
+    '0.12 (−0.10 to 0.20)'
+    """
+    if entry[METRIC] is None:
+        return "–"
+    mean, low, high = (f"{entry[key]:.2f}".replace("-", "−") for key in (METRIC, f"{METRIC}-low", f"{METRIC}-high"))
+    return f"{mean} ({low} to {high})"
+
+
+def columns(results: Path) -> list[Column]:
+    """The runs of `baselines` that are there."""
+    found = []
+    for place in sorted(results.glob("baselines-*/summary.json")):
+        own = json.loads(place.read_text(encoding="utf-8"))
+        data = place.parent.name.removeprefix("baselines-")
+        others = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob(f"*-{data}/summary.json")) if path != place]
+        figures: dict[str, str] = {}
+        for summary in (own, *(other for other in others if same_conditions(own, other))):
+            for entry in summary["summary"]:
+                figures.setdefault(entry["method"], figure(entry))
+        found.append(Column(data, own["title"].partition(": ")[2], figures | {"loo": "1, the reference"}))
+    return found
+
+
+def with_figures(readme: str, found: list[Column]) -> str:
+    """The README with these columns in its table of methods, and nothing else changed."""
+    lines, inside = [], False
+    for line in readme.splitlines():
+        inside = line.startswith(HEADER) or (inside and line.startswith("|"))
+        row = ROW.match(line) if inside else None
+        if line.startswith(NOTE):
+            line = note(found)
+        elif row is not None:
+            own = row["method"]
+            cells = ["---"] * len(found) if "| --- |" in row[1] else [f"r, {c.data}" for c in found]
+            cells = cells if own is None else [c.figures.get(own, "–") for c in found]
+            line = row[1] + "".join(f" {cell} |" for cell in cells)
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def note(found: list[Column]) -> str:
+    """Where the figures come from."""
+    runs = "; ".join(f"{c.title} ([report](results/baselines-{c.data}/report.md))" for c in found)
+    return f"{NOTE} mean over examples with its 95 % interval, special tokens included. {runs or 'No run is kept in this repository yet'}."
+
+
+def main() -> None:
+    found = columns(ROOT / "results")
+    if not found:
+        sys.exit("there is no results/baselines-*/summary.json: run `looprop reproduce baselines --out results/baselines-sst2` first")
+    readme = ROOT / "README.md"
+    readme.write_text(with_figures(readme.read_text(encoding="utf-8"), found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""The tables of runs in docs/ are those of results/."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from results_tables import ROOT, filled
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_the_tables_are_what_was_measured(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert filled(text, ROOT / "results") == text, "the page's tables are not those of results/: run `make readme`"
+
+
+def test_a_table_is_written_once_and_again(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    entries = [{"method": "loo", "cost": 25, "loo-r": 1, "loo-r-low": 1, "loo-r-high": 1}, {"method": "ig", "cost": 61.04, "loo-r": None}]
+    (tmp_path / "mine" / "summary.json").write_text(json.dumps({"title": "mine: all", "summary": entries}), encoding="utf-8")
+    page = "before\n<!-- table: mine: loo-r -->\nold\n<!-- end of table -->\n<!-- table: none: loo-r -->\n<!-- end of table -->\nafter\n"
+    once = filled(page, tmp_path)
+    assert "| `loo` | 25.0 | 1.000 (1.000 to 1.000) |\n| `ig` | 61.0 | – |\n" in once
+    assert "old" not in once
+    assert "The run `none` is not kept" in once
+    assert once.startswith("before\n")
+    assert once.endswith("after\n")
+    assert filled(once, tmp_path) == once
