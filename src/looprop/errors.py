@@ -7,12 +7,14 @@ LoopropError
 ├── UnknownNameError      an unknown name; carries the closest known ones
 ├── PlanError             a plan that cannot be carried out (unknown layer, unknown rule)
 ├── ModelError            a model that cannot be loaded or is not understood
+├── EngineError           who should compute is missing, out of reach or cannot be used
+│   └── ShardError        some examples failed again and again; the others are done
 └── RuleError             an operation that relevance cannot be propagated through
     └── UnseenError       something ran where the engine cannot look
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class LoopropError(Exception):
@@ -47,6 +49,22 @@ class PlanError(LoopropError, ValueError):
 
 class ModelError(LoopropError, RuntimeError):
     """A model that cannot be loaded or is not understood."""
+
+
+class EngineError(LoopropError, RuntimeError):
+    """Who should compute is missing, out of reach or cannot be used."""
+
+
+class ShardError(EngineError):
+    """Some examples failed again and again, and all others are done. failed: the errors by example."""
+
+    def __init__(self, failed: Mapping[str, str], *, attempts: int, hint: str = "") -> None:
+        self.failed, self.attempts = dict(failed), attempts
+        names = list(self.failed)
+        shown = "; ".join(f"{name}: {self.failed[name]}" for name in names[:3])
+        more = f"; and {', '.join(names[3:23])}{' and others' * (len(names) > 23)}" if names[3:] else ""
+        count = f"{len(names)} example{'s' * (len(names) > 1)}"
+        super().__init__(f"{count} failed {attempts} times, all others are done: {shown}{more}{hint}")
 
 
 class RuleError(LoopropError, RuntimeError):

@@ -6,6 +6,8 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
+from looprop.evaluation.example import Task
+
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = "a the film is not very good bad dull great plot acting and but never always it was one of best worst".split()
 TEXTS = [
@@ -46,3 +48,8 @@ def save_tiny(folder: Path, *, layers: int = 3, seed: int = 0) -> Path:
     tiny_model(layers, seed).save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder
+
+
+def many_tasks(count: int) -> list[Task]:
+    """Tasks of different lengths."""
+    return [Task(f"t{i}", " and ".join(TEXTS[(i + j) % len(TEXTS)] for j in range(1 + i % 4))) for i in range(count)]

@@ -1,5 +1,7 @@
 """`looprop evaluate`: methods on a data set, measured against what the model does when features are removed."""
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,7 +9,7 @@ import typer
 
 from looprop.cli.arguments import check_methods, check_place
 from looprop.cli.explaining import load_bench
-from looprop.cli.options import Debug, Html, Json, Limit, Methods, Model, NoColor, Seed
+from looprop.cli.options import Address, Debug, Engine, Html, Json, Limit, Methods, Model, NoColor, Seed, Workers, choose_engine
 from looprop.cli.shell import command, progress, say
 from looprop.cli.summaries import check_success, counting, show_summary, summary_html
 
@@ -39,6 +41,9 @@ def evaluate(
     protocol: Annotated[str, typer.Option(help="raw, or paper: maps normalised to sum to one.")] = "raw",
     yardsticks: Annotated[bool, typer.Option("--yardsticks", help="Add random scores, token position and token length.")] = False,
     out: Annotated[Path | None, typer.Option(help="Keep rows and summary in this folder.", metavar="FOLDER", show_default=False)] = None,
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Workers = None,
     html: Html = None,
     json_: Json = False,
     no_color: NoColor = False,
@@ -50,16 +55,23 @@ def evaluate(
     """
     methods = check_methods(method or METHODS)
     check_place(html, ".html")
+    chosen = choose_engine(engine, address, workers)
     texts = read_data(data, split=split, column=column, limit=limit, seed=seed)
     with progress("loading the model"):
         bench = load_bench(model)
     from looprop.evaluation import verb
 
-    with progress("explaining and measuring", len(texts)) as advance:
+    here = engine == "local"
+    with progress("explaining and measuring", len(texts)) if here else nullcontext(lambda what: None) as advance:
         result = verb.evaluate(
             bench, texts, methods=methods, metrics=metric, yardsticks=yardsticks, protocol=protocol, curve_features=curves,  # type: ignore[arg-type]
-            removal=removal, seed=seed, engine=counting(advance),  # type: ignore[arg-type]
+            removal=removal, seed=seed, engine=counting(advance) if here else chosen,  # type: ignore[arg-type]
+            progress=not here and sys.stderr.isatty(),
         )  # fmt: skip
+    if account := result.about.get("engine"):
+        from looprop.evaluation.engines import describe
+
+        say(f"computed on {describe(account)}")
     check_success(result)
     if out is not None:
         say(f"wrote {result.save(out)}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from looprop.cli.options import Debug, Limit, Model, Seed
+from looprop.cli.options import Address, Debug, Engine, Limit, Model, Seed, Workers, choose_engine
 from looprop.cli.shell import command, progress, quiet_libraries, say
 
 EXPERIMENTS = ("bilinear", "softmax", "baselines", "layers", "remedy")
@@ -26,18 +26,23 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER", show_default=False)
     ] = None,
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Workers = None,
     report_: Annotated[bool, typer.Option("--report/--no-report", help="Write the report when the run is finished.")] = True,
     debug: Debug = False,
 ) -> None:
     """Run an experiment of the paper, or one of your own.
 
-    Given again, the command goes on where it was stopped. --model paper is the model that the paper used.
+    Given again, the command goes on where it was stopped, also with another --engine. --model paper is the model that the paper used.
     """
     with progress("loading"):
         quiet_libraries(online=model is not None and not Path(model).is_dir())
         from looprop.experiments.reproducing import reproduce as run_experiment
+    chosen = choose_engine(engine, address, workers)
     try:
-        run = run_experiment(experiment, model=model, data=data, limit=limit, seed=seed, out=out, progress=sys.stderr.isatty())
+        shown = sys.stderr.isatty()
+        run = run_experiment(experiment, model=model, data=data, limit=limit, seed=seed, out=out, progress=shown, engine=chosen)
     except KeyboardInterrupt:
         say("what is finished is kept: give the same command again to go on")
         raise

@@ -1,18 +1,46 @@
 """Who computes: engines by name. An engine applies a picklable function to items and hands out results in any order.
 
-An engine is `run(work, items) -> iterator of results`; everything about files, resuming and order stays outside of it.
+An engine is `run(work, items) -> iterable of results`; everything about files, resuming and order stays outside of it. What one of
+many machines has to tell beside its results, it tells as `Sharded`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from looprop.errors import UnknownNameError
+from looprop.errors import InputError, UnknownNameError
 
-Engine = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+Engine = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
-# Name, and where its function is: imported when asked for.
-_ENGINES: dict[str, tuple[str, str]] = {"local": ("looprop.evaluation.local", "run_local")}
+# Name, where its function is (imported when asked for), and whether it has options: then that makes the engine.
+_ENGINES: dict[str, tuple[str, str, bool]] = {
+    "local": ("looprop.evaluation.local", "run_local", False),
+    "ray": ("looprop.evaluation.cluster.engine", "RayEngine", True),
+}
+
+
+@runtime_checkable
+class Sharded(Protocol):
+    """Results of an engine that computes many items at once."""
+
+    def batches(self) -> Iterator[list[Any]]:
+        """Results as they arrive, several at once."""
+
+    def status(self) -> str:
+        """A few words for the progress bar."""
+
+    def account(self) -> dict[str, Any]:
+        """Who computed, as plain data for the manifest."""
+
+
+def describe(account: Mapping[str, Any]) -> str:
+    """An account in one line: the machines, and how much of their time was spent waiting.
+
+    >>> describe({"machines": {"a": 2, "b": 1}, "waiting": 0.031})
+    'a (2 workers), b (1 worker); 3.1 % of their time spent waiting'
+    """
+    machines = ", ".join(f"{name} ({count} worker{'s' * (count > 1)})" for name, count in account["machines"].items())
+    return machines + ("" if account["waiting"] is None else f"; {100 * account['waiting']:.1f} % of their time spent waiting")
 
 
 def engine_names() -> list[str]:
@@ -20,12 +48,16 @@ def engine_names() -> list[str]:
     return list(_ENGINES)
 
 
-def get_engine(engine: str | Engine) -> Engine:
-    """The engine of that name; a function is returned as it is."""
+def get_engine(engine: str | Engine, **options: Any) -> Engine:
+    """The engine of that name, with its options (see `RayEngine`); a function is returned as it is."""
+    given = {name: value for name, value in options.items() if value is not None}
     if callable(engine):
         return engine
     if engine not in _ENGINES:
         raise UnknownNameError("engine", engine, _ENGINES)
-    module, attribute = _ENGINES[engine]
-    found: Engine = getattr(import_module(module), attribute)
-    return found
+    module, attribute, has_options = _ENGINES[engine]
+    if given and not has_options:
+        raise InputError(f"engine {engine!r} takes no {next(iter(given))}: that is for engine 'ray'")
+    found: Any = getattr(import_module(module), attribute)
+    made: Engine = found(**given) if has_options else found
+    return made

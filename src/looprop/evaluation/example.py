@@ -55,9 +55,9 @@ def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
         subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
         reference = _attribute(subject, LeaveOneOut(removal=setup.removal))
     except LoopropError as error:
-        return [_failed(task, setup, label, _said(error)) for label in setup.labels]
+        return failed_rows(task, setup, _said(error))
     if reference.scores is None:
-        return [_failed(task, setup, label, reference.error) for label in setup.labels]
+        return failed_rows(task, setup, reference.error)
     found = {method_label(method): _method(subject, method, setup, reference) for method in setup.methods}
     found |= {name: _given(subject, name, task.scores) for name in setup.given}
     return _rows(subject, task, setup, reference.scores, found)
@@ -146,6 +146,11 @@ def _row(subject: Subject, grouped: Subject, task: Task, setup: Setup, loo: Floa
         "scores": [] if of.scores is None else of.scores.tolist(),
         "loo": loo.tolist(),
     }
+
+
+def failed_rows(task: Task, setup: Setup, error: str) -> list[Row]:
+    """The rows of an example on which nothing could be measured."""
+    return [_failed(task, setup, label, error) for label in setup.labels]
 
 
 def _failed(task: Task, setup: Setup, label: str, error: str) -> Row:

@@ -1,10 +1,13 @@
 """Rows as Parquet: to bytes and back, every float bit by bit."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from looprop.errors import DataError
@@ -40,8 +43,12 @@ def _kind(name: str, sample: Any) -> Any:
 
 def to_bytes(rows: Sequence[Row]) -> bytes:
     """A Parquet file in memory."""
+    return _encoded(to_table(rows))
+
+
+def _encoded(table: pa.Table) -> bytes:
     sink = io.BytesIO()
-    pq.write_table(to_table(rows), sink, compression="zstd")
+    pq.write_table(table, sink, compression="zstd")
     return sink.getvalue()
 
 
@@ -49,3 +56,23 @@ def from_bytes(data: bytes) -> list[Row]:
     """The rows of a Parquet file in memory."""
     rows: list[Row] = pq.read_table(io.BytesIO(data)).to_pylist()
     return rows
+
+
+def memory(path: Path) -> int:
+    """About how many bytes the rows of a part take in memory."""
+    about = pq.read_metadata(path)
+    return sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+
+
+def chosen(path: Path, examples: Collection[str]) -> pa.Table:
+    """The rows of some examples of a part."""
+    table = pq.read_table(path)
+    return table.filter(pc.is_in(table["example"], value_set=pa.array(examples, type=pa.string())))
+
+
+def in_order(tables: Sequence[pa.Table], examples: Sequence[str]) -> bytes:
+    """One part of several tables: examples as listed, the rows of each as they were."""
+    table = pa.concat_tables(tables, promote_options="permissive")
+    position = {example: i for i, example in enumerate(examples)}
+    order = np.argsort([position[example] for example in table["example"].to_pylist()], kind="stable")
+    return _encoded(table.take(pa.array(order)))

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,50 +27,77 @@ from looprop.evaluation.lock import locked
 
 SCHEMA, VERSION = "looprop.run", 1
 DIGITS = 16  # of the checksum, in a part's name
+LARGEST = 128 * 2**20  # bytes in memory of the rows that are put into one part
 
 
 class Store:
-    """The rows of a run, example by example. `open_store` opens it for writing, `read_store` for reading."""
+    """The rows of a run, example by example. `open_store` opens it for writing, `read_store` for reading.
 
-    def __init__(self, folder: Path, manifest: dict[str, Any], rows: dict[str, list[Row]]) -> None:
+    In memory it holds only which part has which example: a run may be larger than that.
+    """
+
+    def __init__(self, folder: Path, manifest: dict[str, Any], where: dict[str, Path]) -> None:
         self.folder, self.manifest = folder, manifest
-        self._rows = rows
+        self._where = where
 
     def missing(self, examples: Iterable[str]) -> list[str]:
         """Those of the examples that have no rows yet, in order."""
-        return [example for example in examples if example not in self._rows]
+        return [example for example in examples if example not in self._where]
 
     def add(self, rows: Sequence[Row]) -> None:
         """Keep the rows of some examples; each example's rows must come together."""
         if not rows:
             return
-        content = parts.to_bytes(rows)
-        numbers = [int(path.name.partition("-")[0]) for path in (self.folder / "parts").glob("[0-9]*-*")]
-        number = max(numbers, default=0) + 1
-        self._write(self.folder / "parts" / f"{number:05d}-{hashlib.sha256(content).hexdigest()[:DIGITS]}.parquet", content)
-        self._rows.update(_by_example(rows))
+        self._keep(parts.to_bytes(rows), {row["example"] for row in rows})
 
     def rows(self, examples: Iterable[str] | None = None) -> list[Row]:
         """The rows of these examples (all by default), in their order."""
-        return [row for example in (self._rows if examples is None else examples) for row in self._rows[example]]
+        wanted = list(self._where if examples is None else examples)
+        found: dict[str, list[Row]] = {}
+        for path in dict.fromkeys(self._where[example] for example in wanted):
+            own = {example: rows for example, rows in _by_example(_whole(path)).items() if self._where.get(example) == path}
+            found.update(own)
+        return [row for example in wanted for row in found[example]]
 
     def compact(self, examples: Iterable[str]) -> None:
-        """Put all rows into one part. Killed halfway, an example may be in two parts, with the same values in both."""
-        old = list((self.folder / "parts").glob("*.parquet"))
-        if len(old) > 1:
-            self.add(self.rows(examples))
-            for path in old:
-                path.unlink()
+        """Put the rows into one part, or several of a bounded size, in the order of the examples.
+
+        Killed halfway, an example may be in two parts, with the same values in both.
+        """
+        old = sorted((self.folder / "parts").glob("*.parquet"))
+        wanted = list(examples)
+        count = max(1, math.ceil(sum(map(parts.memory, old)) / LARGEST))
+        if len(old) <= count:
+            return
+        where, size = dict(self._where), math.ceil(len(wanted) / count)
+        for start in range(0, len(wanted), size):
+            window = wanted[start : start + size]
+            places = {path: [e for e in window if where[e] == path] for path in old}
+            tables = [parts.chosen(path, own) for path, own in places.items() if own]
+            self._keep(parts.in_order(tables, window), window)
+        for path in old:
+            path.unlink()
+
+    def _keep(self, content: bytes, examples: Iterable[str]) -> None:
+        numbers = [int(path.name.partition("-")[0]) for path in (self.folder / "parts").glob("[0-9]*-*")]
+        number = max(numbers, default=0) + 1
+        path = self.folder / "parts" / f"{number:05d}-{hashlib.sha256(content).hexdigest()[:DIGITS]}.parquet"
+        self._write(path, content)
+        self._where.update(dict.fromkeys(examples, path))
 
     def note(self, **entries: Any) -> None:
         """Put entries into the manifest and write it."""
         self.manifest.update(entries)
         self._write(self.folder / "manifest.json", (json.dumps(self.manifest, indent=1, allow_nan=False) + "\n").encode("ascii"))
 
+    def note_session(self, **entries: Any) -> None:
+        """Put entries into what the manifest says of this session."""
+        *earlier, session = self.manifest["sessions"]
+        self.note(sessions=[*earlier, {**session, **entries}])
+
     def finish(self) -> None:
         """Say in the manifest that this session came to its end."""
-        *earlier, session = self.manifest["sessions"]
-        self.note(sessions=[*earlier, {**session, "finished": provenance.now()}])
+        self.note_session(finished=provenance.now())
 
     def _write(self, path: Path, content: bytes) -> None:
         try:
@@ -77,7 +105,7 @@ class Store:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DataError(
-                    f"no space left to write {path}; the {len(self._rows)} examples finished before are safe: "
+                    f"no space left to write {path}; the {len(self._where)} examples finished before are safe: "
                     "make room and give the same command again, the run goes on from there"
                 ) from error
             raise DataError(f"cannot write {path}: {error.strerror or error}") from error
@@ -129,27 +157,34 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     return data
 
 
-def read_parts(folder: Path) -> tuple[dict[str, list[Row]], list[Path]]:
-    """The rows of all whole parts by example, and the parts that are damaged."""
-    rows: dict[str, list[Row]] = {}
+def read_parts(folder: Path) -> tuple[dict[str, Path], list[Path]]:
+    """Which whole part has the rows of which example, and the parts that are damaged."""
+    where: dict[str, Path] = {}
     damaged = []
     for path in sorted((folder / "parts").glob("*.parquet")):
         found = read_part(path)
         if found is None:
             damaged.append(path)
         else:
-            rows.update(_by_example(found))
-    return rows, damaged
+            where.update((row["example"], path) for row in found)
+    return where, damaged
+
+
+def _whole(path: Path) -> list[Row]:
+    found = read_part(path)
+    if found is None:
+        raise DataError(f"{path} was damaged while the run was open: give the same command again")
+    return found
 
 
 def read_store(folder: str | Path) -> Store:
     """A run, finished or not, for reading only."""
     place = Path(folder)
     manifest = read_manifest(place)
-    rows, damaged = read_parts(place)
+    where, damaged = read_parts(place)
     if damaged:
         raise DataError(f"{damaged[0]} is damaged: give the command that made the run again, and its examples are computed anew")
-    return Store(place, manifest, rows)
+    return Store(place, manifest, where)
 
 
 @contextmanager
@@ -184,12 +219,12 @@ def _opened(place: Path, identity: dict[str, Any], about: dict[str, Any]) -> Sto
             raise DataError(f"{place} holds parts but no manifest: use another folder")
         mark = provenance.fingerprint(identity)
         manifest = {"schema": SCHEMA, "version": VERSION, "fingerprint": mark, "identity": identity, "sessions": []}
-    rows, damaged = read_parts(place)
+    where, damaged = read_parts(place)
     for path in damaged:
         path.replace(path.with_suffix(".damaged"))
     for path in (place / "parts").glob(".*.tmp"):  # left by a process that was killed
         path.unlink()
-    store = Store(place, manifest, rows)
+    store = Store(place, manifest, where)
     session: dict[str, Any] = {"started": provenance.now(), "finished": None, "versions": provenance.versions()}
     session |= {"hardware": provenance.hardware(), "damaged": [path.name for path in damaged]}
     store.note(**about, sessions=[*manifest["sessions"], session])

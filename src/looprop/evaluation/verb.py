@@ -6,9 +6,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from looprop.errors import InputError
-from looprop.evaluation.engines import Engine, get_engine
-from looprop.evaluation.example import Row, Task, evaluate_example
+from looprop.errors import InputError, ShardError
+from looprop.evaluation.engines import Engine, Sharded, get_engine
+from looprop.evaluation.example import Row, Task, evaluate_example, failed_rows
 from looprop.evaluation.running import progress_bar
 from looprop.evaluation.setup import make_setup
 from looprop.evaluation.table import Evaluation
@@ -44,6 +44,7 @@ def evaluate(
     scores: maps that were computed elsewhere, by name: one array per example with one score per token, measured like our own.
     yardsticks: add random scores, token position and token length. Another reference is a method: "loo[removal=mask-token]".
     protocol, curve_features, removal, target, truncation: see `Setup`.
+    engine: who computes: "local" is this process, "ray" a cluster (`get_engine("ray", address=...)` from `looprop.evaluation.engines`).
     """
     tasks = _tasks(data, scores or {})
     setup = make_setup(
@@ -52,12 +53,18 @@ def evaluate(
     )  # fmt: skip
     title = data.title if isinstance(data, Dataset) else f"{len(tasks)} examples"
     found: dict[str, list[Row]] = {}
+    about: dict[str, Any] = {"model": m.adapter.name, "setup": setup.to_dict()}
     with progress_bar(title, len(tasks), show=progress) as advance:
-        for rows in get_engine(engine)(partial(evaluate_example, m.adapter, setup=setup), tasks):
-            found[rows[0]["example"]] = rows
-            advance()
+        results = get_engine(engine)(partial(evaluate_example, m.adapter, setup=setup), tasks)
+        try:
+            for rows in results:
+                found[rows[0]["example"]] = rows
+                advance(note=results.status() if isinstance(results, Sharded) else "")
+        except ShardError as error:
+            found |= {task.id: failed_rows(task, setup, error.failed[task.id]) for task in tasks if task.id in error.failed}
+    if isinstance(results, Sharded):
+        about["engine"] = results.account()
     ordered = [row for task in tasks for row in found[task.id]]
-    about = {"model": m.adapter.name, "setup": setup.to_dict()}
     return Evaluation(ordered, setup.columns, title, about, confidence, seed)
 
 

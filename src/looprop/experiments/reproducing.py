@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from looprop.evaluation.engines import Engine
+from looprop.evaluation.engines import Engine, get_engine
 from looprop.evaluation.example import Row
 from looprop.evaluation.running import EXAMPLES, SECONDS, run_missing
 from looprop.evaluation.store import open_store, read_store
@@ -54,6 +54,12 @@ class Run:
         return [name for session in self.manifest["sessions"] for name in session["damaged"]]
 
     @property
+    def failed(self) -> dict[str, str]:
+        """Examples that failed again and again and have no rows yet, with their last errors."""
+        known = {row["example"] for row in self.rows}
+        return {e: error for session in self.manifest["sessions"] for e, error in session.get("failed", {}).items() if e not in known}
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics of the rows."""
         return tuple(self.manifest["identity"].get("setup", {}).get("metrics", {}))
@@ -82,7 +88,10 @@ def reproduce(
     model: a hub id, a folder, (model, tokenizer); None is the embedded model, "paper" the one that the paper used.
     data: one of the experiment's data sets (the first by default), or a file of texts.
     limit: how many examples, drawn by `seed`. out: the run folder; by default runs/<experiment>-<data>.
+    engine: who computes: "local" is this process, "ray" a cluster (`get_engine("ray", address=...)` from `looprop.evaluation.engines`);
+        a run may be begun by one and continued by another.
     """
+    chosen = get_engine(engine)
     spec = load_spec(experiment)
     job = _PREPARE[spec.kind](spec, Options(model, data, limit, seed))
     folder = Path(out) if out is not None else Path("runs") / f"{spec.name}-{Path(job.about['data']).stem}"
@@ -90,7 +99,7 @@ def reproduce(
     with open_store(folder, job.identity, title=job.title, tasks=len(ids), **job.about) as store:
         work = job.prepare(folder, progress=progress)
         shown = {"title": job.about["data_title"], "progress": progress}
-        run_missing(store, job.tasks, work, engine=engine, examples=part_examples, seconds=part_seconds, **shown)
+        run_missing(store, job.tasks, work, engine=chosen, examples=part_examples, seconds=part_seconds, **shown)
         store.finish()
         return Run(folder, store.manifest, store.rows(ids))
 

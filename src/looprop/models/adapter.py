@@ -4,6 +4,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -28,6 +29,15 @@ _evaluating_lock = Lock()
 _evaluating: WeakKeyDictionary[nn.Module, tuple[int, list[nn.Module]]] = WeakKeyDictionary()
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a model was loaded from, so that another process can load the same. accelerated: for a device that is not the CPU."""
+
+    source: str | None
+    trust_remote_code: bool = False
+    accelerated: bool = False
+
+
 class Adapter(ABC):
     """A model, with the little that differs between kinds of models."""
 
@@ -43,6 +53,10 @@ class Adapter(ABC):
         self._layers: int | None = None
         # What was found out about this model once and need not be tried again.
         self.proofs: dict[Any, bool] = {}
+        # None for ready-made objects.
+        self.origin: Origin | None = None
+        # How many positions fit into one batch, where memory allows fewer than is usual.
+        self.budget: int | None = None
         if check:
             check_model(model)
         parameters = inspect.signature(model.forward).parameters

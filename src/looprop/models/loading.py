@@ -11,12 +11,13 @@ from torch import nn
 
 from looprop.errors import ModelError
 from looprop.inputs.cache import model_folder
-from looprop.models.adapter import Adapter
+from looprop.models.adapter import Adapter, Origin
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.image_classifier import ImageClassifier
 from looprop.models.text_classifier import TextClassifier
 
 EMBEDDED = "sentiment"
+
 
 _KINDS: dict[str, tuple[str, Callable[..., Adapter]]] = {
     "ForSequenceClassification": ("AutoModelForSequenceClassification", TextClassifier),
@@ -36,16 +37,21 @@ def load_adapter(
         return adapt(*source)
     if isinstance(source, nn.Module):
         raise ModelError("a model needs its tokenizer: load((model, tokenizer)); a plain module on tensors goes to looprop.attribute")
+    accelerated = device is not None and torch.device(device).type != "cpu"
     if source is None:
         with resources.as_file(resources.files("looprop") / "assets" / EMBEDDED) as folder:
-            return _from_pretrained(folder, "looprop-sentiment", trust_remote_code, device)
+            adapter = _from_pretrained(folder, "looprop-sentiment", trust_remote_code, device)
+        adapter.origin = Origin(None, trust_remote_code, accelerated)
+        return adapter
     folder = Path(source)
     if not folder.is_dir() and model_folder(str(source)).is_dir():
         folder = model_folder(str(source))
     if folder.is_dir():
         check_folder(folder)
-        return _from_pretrained(folder, str(source), trust_remote_code, device)
-    return _from_pretrained(source, str(source), trust_remote_code, device)
+    adapter = _from_pretrained(folder if folder.is_dir() else source, str(source), trust_remote_code, device)
+    # A folder of one's own by its whole path: other processes work in other folders.
+    adapter.origin = Origin(str(Path(source).resolve() if Path(source).is_dir() else source), trust_remote_code, accelerated)
+    return adapter
 
 
 def adapt(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:

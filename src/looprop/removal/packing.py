@@ -61,8 +61,11 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and ("out of memory" in text or "allocate memory" in text or "not enough memory" in text)
 
 
-def run_halving(batch: list[int], run: Callable[[list[int]], Tensor]) -> Tensor:
-    """Run a batch; when memory runs out, run its halves, down to single rows. Never a wrong or missing row."""
+def run_halving(batch: list[int], run: Callable[[list[int]], Tensor], halved: Callable[[int], None] = lambda rows: None) -> Tensor:
+    """Run a batch; when memory runs out, run its halves, down to single rows. Never a wrong or missing row.
+
+    halved: is told how many rows are tried next.
+    """
     try:
         return run(batch)
     except (RuntimeError, MemoryError) as error:
@@ -71,4 +74,5 @@ def run_halving(batch: list[int], run: Callable[[list[int]], Tensor]) -> Tensor:
         if len(batch) == 1:
             raise ModelError("memory runs out on a single input: use a shorter one") from error
     middle = len(batch) // 2
-    return torch.cat([run_halving(batch[:middle], run), run_halving(batch[middle:], run)])
+    halved(middle)
+    return torch.cat([run_halving(batch[:middle], run, halved), run_halving(batch[middle:], run, halved)])

@@ -78,7 +78,8 @@ class SetFunction:
         self._known: dict[bytes, float] = subject.memo.setdefault(("values", self.removal, precision), {})
         self.count: Count = subject.memo.setdefault(("count", self.removal, precision), Count())
         self._device = next(iter(subject.encoded.inputs.values())).device
-        self.budget = budget or BUDGET.get(self._device.type, BUDGET_ELSEWHERE)
+        usual = BUDGET.get(self._device.type, BUDGET_ELSEWHERE)
+        self.budget = budget or min(usual, subject.adapter.budget or usual)
         self._runner = self._plain()
         member = torch.zeros(len(subject.features), len(subject.encoded), dtype=torch.bool)
         for feature, positions in enumerate(subject.features):
@@ -125,10 +126,15 @@ class SetFunction:
         with self.subject.adapter.evaluating(), torch.inference_mode(), self._cast():
             for batch in batches:
                 chosen = [todo[b] for b in batch]
-                values = run_halving(chosen, lambda part: self._values(rows[part]))
+                full = self.budget // len(chosen)
+                values = run_halving(chosen, lambda part: self._values(rows[part]), lambda fewer: self._remember(full * fewer))  # noqa: B023
                 self.count.computed += len(chosen)
                 for i, value in zip(chosen, values.tolist(), strict=True):
                     self._known[keys[i]] = value
+
+    def _remember(self, positions: int) -> None:
+        """Memory ran out: from now on batches of this model hold no more than what is tried next."""
+        self.budget = self.subject.adapter.budget = max(1, min(self.budget, positions))
 
     def _batches(self, rows: Tensor) -> list[list[int]]:
         """Which variants are run together, by how many positions each takes."""

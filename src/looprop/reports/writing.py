@@ -10,6 +10,7 @@ from pathlib import Path
 from looprop.display.figures import to_bytes
 from looprop.display.html import card, facts, page
 from looprop.errors import DataError
+from looprop.evaluation.engines import describe
 from looprop.experiments.reproducing import Run, read_run
 from looprop.experiments.verdicts import Verdict, verdicts
 from looprop.files import to_json, write_whole
@@ -78,6 +79,10 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
         found.append(("weights", weights[:12]))
     found += [("seed", str(run.manifest["identity"].get("seed", 0))), ("torch", session["versions"]["torch"])]
     found += [("finished", session["finished"] or "not yet"), ("sessions", str(len(run.manifest["sessions"])))]
+    accounts = [session["engine"] for session in run.manifest["sessions"] if "engine" in session]
+    found += [(f"machines ({account['name']})", describe(account)) for account in accounts]
+    if run.failed:
+        found.append(("failed examples", "; ".join(f"{example}: {error}" for example, error in run.failed.items())))
     if run.damaged:
         found.append(("damaged parts computed anew", ", ".join(run.damaged)))
     return found
