@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import torch
 from interpreto import Granularity, IntegratedGradients, Occlusion
-from interpreto.attributions import Deletion, Insertion
 from interpreto.attributions.base import AttributionOutput, ModelTask
+from interpreto.attributions.metrics import Deletion, Insertion
 from interpreto.attributions.perturbations import OcclusionPerturbator
 
 from benchmarks.exchange import Case, load_tokenizer

@@ -119,6 +119,20 @@ def removal_curves(case: Case, *, scores: list[list[float]], removal: Removal = 
     return Job(run, sum(map(len, scores)))
 
 
+def deletion_values(case: Case) -> Job:
+    """The difference of both logits for the intact text and for every text with one token cut out."""
+
+    def run() -> list[Any]:
+        found = []
+        for subject in subjects(case, contrast=True):
+            length = len(subject.features)
+            keep = np.concatenate([np.ones((1, length), dtype=bool), ~np.eye(length, dtype=bool)])
+            found.append(SetFunction(subject, removal="delete")(keep))
+        return found
+
+    return Job(run, sum(map(len, case.ids)))
+
+
 def evaluation(case: Case, *, methods: list[str], metrics: list[str]) -> Job:
     """Methods and metrics on the texts: one array (method x metric) per text."""
     import looprop
@@ -163,6 +177,6 @@ def products(case: Case, *, rows: int) -> Job:
 
 JOBS = {
     "forward": forward, "gradient": gradient, "explain": explain, "loo": loo, "loo-loop": loo_loop, "curves": curves,
-    "curves-loop": curves_loop, "removal-curves": removal_curves, "evaluation": evaluation, "costs": costs, "examples": examples,
+    "curves-loop": curves_loop, "removal-curves": removal_curves, "deletion-values": deletion_values, "evaluation": evaluation, "costs": costs, "examples": examples,
     "products": products,
 }  # fmt: skip

@@ -17,7 +17,6 @@ import lxt.explicit.functional as functional  # noqa: E402
 import lxt.explicit.modules as modules  # noqa: E402
 from lxt.explicit import rules  # noqa: E402
 from lxt.explicit.core import Composite  # noqa: E402
-from transformers.activations import GELUActivation  # noqa: E402
 
 
 
@@ -39,11 +38,32 @@ def softmax(scores: Tensor, dim: int, **_: Any) -> Any:
     return functional.softmax(scores, dim)
 
 
+# A module that is wrapped in IdentityRule loses the rule when the model is traced, so activations get it as functions.
+@torch.fx.wrap
+def gelu(x: Tensor, **_: Any) -> Any:
+    """The identity rule."""
+    return rules.identity(nn.functional.gelu, x)
+
+
+@torch.fx.wrap
+def tanh(x: Tensor) -> Any:
+    """The identity rule."""
+    return rules.identity(torch.tanh, x)
+
+
+class Tanh(nn.Module):
+    """A tanh that a trace sees as a function."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """tanh(x)"""
+        return torch.tanh(x)
+
+
 ATTNLRP = {
     nn.Linear: modules.LinearEpsilon,
     nn.LayerNorm: modules.LayerNormEpsilon,
-    GELUActivation: rules.IdentityRule,
-    nn.Tanh: rules.IdentityRule,
+    nn.functional.gelu: gelu,
+    torch.tanh: tanh,
     operator.add: add,
     operator.truediv: divide,
     torch.matmul: functional.matmul,
@@ -54,6 +74,7 @@ ATTNLRP = {
 def attnlrp(case: Case) -> Job:
     """Relevance of the word embeddings: the backward pass carries relevance, not a gradient."""
     model = model_of(case, "eager")
+    model.bert.pooler.activation = Tanh()
     inputs = {"inputs_embeds": torch.randn(1, len(case.ids[0]), model.config.hidden_size), "attention_mask": torch.ones(1, len(case.ids[0]))}
     traced = Composite(ATTNLRP).register(model, dummy_inputs=inputs)
 
