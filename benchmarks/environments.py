@@ -64,7 +64,9 @@ def torch_pin() -> str:
 
 def _install(folder: Path, python: Path, requirements: tuple[str, ...]) -> str | None:
     """None, or what pip said last."""
-    made = subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--clear", str(folder)], capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", "--clear", str(folder)], capture_output=True, text=True, check=False
+    )
     if made.returncode:
         return tidy(made.stderr)
     # What the peer's environment does not hold itself is found in ours, so that torch is there once.

@@ -73,7 +73,11 @@ def gradient_method(model: Any, ids: NDArray[np.int64], target: int, *, integrat
 def eager(folder: Path) -> Any:
     """The model once more, in the form that hands out its attention."""
     plain = load_model(folder)
-    config = {key: value for key, value in plain.config.to_dict().items() if key.startswith(("hidden_s", "num_", "inter", "max_", "layer", "vocab"))}
+    config = {
+        key: value
+        for key, value in plain.config.to_dict().items()
+        if key.startswith(("hidden_s", "num_", "inter", "max_", "layer", "vocab"))
+    }
     model = build("bert", config, "eager")
     model.load_state_dict(plain.state_dict(), strict=False)
     return model

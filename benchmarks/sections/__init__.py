@@ -32,7 +32,12 @@ class Sizes:
     def bert(self) -> dict[str, int]:
         """Sizes of the encoder."""
         heads = self.width // 64
-        return {"hidden_size": self.width, "num_hidden_layers": self.layers, "num_attention_heads": heads, "intermediate_size": 4 * self.width}
+        return {
+            "hidden_size": self.width,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": heads,
+            "intermediate_size": 4 * self.width,
+        }
 
     @property
     def llama(self) -> dict[str, int]:

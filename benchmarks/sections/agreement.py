@@ -41,7 +41,9 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     model = cases.embedded_model()
     texts = cases.sentences(model, demo_sentences().texts[: sizes.texts], "agreement")
     words = cases.random_texts(model, 20, 4)
-    decoder = cases.llama(name="llama-small", spread=0.08, num_hidden_layers=4, hidden_size=128, num_attention_heads=4, intermediate_size=352)
+    decoder = cases.llama(
+        name="llama-small", spread=0.08, num_hidden_layers=4, hidden_size=128, num_attention_heads=4, intermediate_size=352
+    )
     decoded = cases.random_texts(decoder, 24, 4)
     rows = [
         *_relevance(team, texts, "BERT (embedded model)", explicit=True),
@@ -53,7 +55,9 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     return rows
 
 
-def compare(what: str, peer: str, ours: Callable[[], Answers], theirs: Callable[[], Answers], *, bar: float | None = BAR, why: str = "") -> Row:
+def compare(
+    what: str, peer: str, ours: Callable[[], Answers], theirs: Callable[[], Answers], *, bar: float | None = BAR, why: str = ""
+) -> Row:
     """One row; without a bar the two differ by definition, and `why` says in what."""
     row: Row = {"what": what, "peer": peer, "bar": bar, "why": why}
     try:
@@ -88,6 +92,7 @@ def _relevance(team: Team, case: Path, on: str, *, explicit: bool) -> list[Row]:
             )
             for option, options, why in (
                 ("readout='sum'", {"readout": "sum"}, "the whole sum of word, position and type embeddings instead of the word's share"),
+                ("bias='printed'", {"bias": "printed"}, "the bias left out of the denominator, as the paper's equation is printed: relevance explodes"),
                 ("epsilon=1e-6", {"epsilon": 1e-6}, "a signed epsilon in every denominator instead of none"),
             )
         ]  # fmt: skip

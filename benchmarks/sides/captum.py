@@ -51,7 +51,11 @@ def loo(case: Case, *, count: int | None = None, batch: int = 8) -> Job:
             groups = features if len(ids) == length else torch.arange(len(ids))[None]
             with torch.inference_mode():
                 scores = ablation.attribute(
-                    torch.ones(1, len(ids)), baselines=0.0, feature_mask=groups, perturbations_per_eval=batch, enable_cross_tensor_attribution=False
+                    torch.ones(1, len(ids)),
+                    baselines=0.0,
+                    feature_mask=groups,
+                    perturbations_per_eval=batch,
+                    enable_cross_tensor_attribution=False,
                 )
             found.append(scores[0, positions if len(ids) == length else slice(None)].double().numpy())
         return found

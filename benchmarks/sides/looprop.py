@@ -35,7 +35,9 @@ def subjects(case: Case, features: str = "token", *, contrast: bool = False) -> 
     for ids, target in zip(case.ids, case.targets, strict=True):
         row = torch.from_numpy(ids)[None]
         nothing = (None,) * len(ids)
-        encoded = Encoded({"input_ids": row, "attention_mask": torch.ones_like(row)}, tuple(map(str, ids)), "", nothing, (False,) * len(ids), nothing)
+        encoded = Encoded(
+            {"input_ids": row, "attention_mask": torch.ones_like(row)}, tuple(map(str, ids)), "", nothing, (False,) * len(ids), nothing
+        )
         of = Target((target,), str(target), against=1 - target if contrast else None)
         found.append(Subject(adapter_of(case.model), encoded, of, partition(encoded, features)))
     return found
@@ -103,7 +105,9 @@ def curves_loop(case: Case, *, chunk: int = 1, count: int | None = None, batch: 
     return Job(lambda: loop(run, keep, batch), len(keep))
 
 
-def removal_curves(case: Case, *, scores: list[list[float]], removal: Removal = "attention-mask", special: int = 0, contrast: bool = False) -> Job:
+def removal_curves(
+    case: Case, *, scores: list[list[float]], removal: Removal = "attention-mask", special: int = 0, contrast: bool = False
+) -> Job:
     """Whole MoRF curves of given scores, for comparison with others; `special` positions at either end are always kept."""
 
     def run() -> list[Any]:

@@ -19,7 +19,6 @@ from lxt.explicit import rules  # noqa: E402
 from lxt.explicit.core import Composite  # noqa: E402
 
 
-
 @torch.fx.wrap
 def add(left: Any, right: Any) -> Any:
     """The rule for sums of tensors; sizes are added as they are."""
@@ -75,7 +74,10 @@ def attnlrp(case: Case) -> Job:
     """Relevance of the word embeddings: the backward pass carries relevance, not a gradient."""
     model = model_of(case, "eager")
     model.bert.pooler.activation = Tanh()
-    inputs = {"inputs_embeds": torch.randn(1, len(case.ids[0]), model.config.hidden_size), "attention_mask": torch.ones(1, len(case.ids[0]))}
+    inputs = {
+        "inputs_embeds": torch.randn(1, len(case.ids[0]), model.config.hidden_size),
+        "attention_mask": torch.ones(1, len(case.ids[0])),
+    }
     traced = Composite(ATTNLRP).register(model, dummy_inputs=inputs)
 
     def relevance(ids: Tensor, targets: list[int]) -> list[Any]:

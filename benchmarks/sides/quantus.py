@@ -17,7 +17,11 @@ class OfMask(nn.Module):
 
     def __init__(self, case: Case, text: int, chunk: int) -> None:
         super().__init__()
-        self.forward_masked, self.chunk, self.length = masked(model_of(case), case.ids[text], case.targets[text]), chunk, len(case.ids[text])
+        self.forward_masked, self.chunk, self.length = (
+            masked(model_of(case), case.ids[text], case.targets[text]),
+            chunk,
+            len(case.ids[text]),
+        )
 
     def forward(self, keep: Tensor) -> Tensor:
         """Chunks to positions, then the model."""
