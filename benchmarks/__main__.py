@@ -3,7 +3,7 @@
     python -m benchmarks                      everything, under 45 minutes on two idle cores
     python -m benchmarks --quick              tiny models: does all of it run? under 5 minutes once the environments are there
     python -m benchmarks --only speed         one section, the others are kept from the last run
-    python -m benchmarks --render             docs/benchmarks.md anew from the committed JSON
+    python -m benchmarks --render             docs/benchmarks.md and the README's figures anew from the JSON
     python -m benchmarks --compare A B        are the ratios of two runs within 15 %?
 
 Each peer has an environment of its own under .bench/, made at the first run. A peer that cannot be installed or run is reported with
@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.common import RESULTS, write_json
 from benchmarks.compare import compare_files
 from benchmarks.environments import BENCH, ROOT
-from benchmarks.render import render
+from benchmarks.render import render, render_passage
 from benchmarks.sections import FULL, QUICK, Sizes, agreement, evaluation, faithfulness, growth, limit, speed
 from benchmarks.team import Team, team
 
@@ -36,7 +36,7 @@ SECTIONS = {
 }
 RESULT = RESULTS / "peers.json"
 QUICK_RESULT = BENCH / "quick.json"
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE, README = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
 
 
 def machine(threads: int) -> dict[str, Any]:
@@ -92,6 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"written to {path}")
     if path == RESULT:
         PAGE.write_text(render(result), encoding="utf-8")
+        README.write_text(render_passage(result, README.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

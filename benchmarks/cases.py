@@ -1,7 +1,7 @@
 """The models and inputs of the bench, written for all environments to read."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,6 @@ from benchmarks.exchange import load_model, load_tokenizer, save_model, write_ca
 EXCHANGE = BENCH / "exchange"
 VOCABULARY = 17_888
 """The size of the embedded tokenizer's, so that every model here can read texts."""
-BERT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
-LLAMA = {"hidden_size": 512, "num_hidden_layers": 12, "num_attention_heads": 8, "intermediate_size": 1408}
 
 
 def embedded_model() -> Path:
@@ -31,15 +29,14 @@ def embedded_model() -> Path:
     return _with_tokenizer(folder)
 
 
-def bert(*, positions: int = 512, name: str = "bert", spread: float = 0.02, **sizes: int) -> Path:
+def bert(sizes: Mapping[str, int], *, positions: int = 512, name: str = "bert", spread: float = 0.02) -> Path:
     """A random BERT that reads the embedded tokenizer's ids."""
-    config = {**BERT, **sizes, "max_position_embeddings": positions, "vocab_size": VOCABULARY, "num_labels": 2, "pad_token_id": 0}
+    config = {**sizes, "max_position_embeddings": positions, "vocab_size": VOCABULARY, "num_labels": 2, "pad_token_id": 0}
     return _with_tokenizer(write_model(EXCHANGE / name, "bert", config, spread=spread))
 
 
-def llama(*, positions: int = 2048, name: str = "llama", spread: float = 0.02, **sizes: int) -> Path:
+def llama(sizes: Mapping[str, int], *, positions: int = 2048, name: str = "llama", spread: float = 0.02) -> Path:
     """A random Llama on the same ids."""
-    sizes = {**LLAMA, **sizes}
     config: dict[str, Any] = {**sizes, "num_key_value_heads": sizes["num_attention_heads"], "max_position_embeddings": positions}
     config |= {"vocab_size": VOCABULARY, "rms_norm_eps": 1e-6, "tie_word_embeddings": False}
     return write_model(EXCHANGE / name, "llama", config, spread=spread)

@@ -1,18 +1,85 @@
-"""docs/benchmarks.md from the JSON of a run. Nothing here measures: every figure of the page is a figure of the JSON."""
+"""docs/benchmarks.md and the passage of the README from the JSON of a run. Every figure there is a figure of the JSON."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from benchmarks.targets import PLAIN, targets
+
 Row = Mapping[str, Any]
 NAMES = {
-    "looprop": "**looprop**", "lxt_efficient": "lxt", "lxt_explicit": "lxt", "captum": "captum", "interpreto": "interpreto",
-    "ferret": "ferret-xai", "quantus": "Quantus", "shap": "shap",
-}  # fmt: skip
+    "looprop": "**looprop**",
+    "lxt_efficient": "lxt",
+    "lxt_explicit": "lxt",
+    "captum": "captum",
+    "interpreto": "interpreto",
+    "ferret": "ferret-xai",
+    "quantus": "Quantus",
+    "shap": "shap",
+}
+GROUPS = {
+    "explanation": "Explanations: CPU time of one text, in forward passes",
+    "loo": "Leave-one-out: CPU time of one variant, in forward passes",
+    "curves": "MoRF and LeRF: CPU time of one state, in forward passes",
+}
+BLOCK = re.compile(r"(<!-- figures: python -m benchmarks --render -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+
+HEAD = """
+# Side by side with its peers
+
+<!-- Written by `python -m benchmarks`; every figure is in benchmarks/results/peers.json. -->
+
+One bench for all: the same weights, the same inputs, the same torch, in the same run, taking turns. `make bench` makes one environment
+per peer under `.bench/`, exchanges models as safetensors and inputs as numpy files, and writes this page.
+
+The unit is one plain forward pass of the same text (without gradients, in our environment) in the same round. A ratio is the median over
+rounds of CPU times of the process, with its quartiles in brackets. Memory is what a run adds at its peak to the process at rest, also
+given in units of the forward pass, both times with the weights of the model.
+"""
+SAMPLES = """
+At every length a sample of variants and states is timed, as large for all sides. In a batch so many texts run at a time that 4096
+positions are not exceeded, for all sides alike. States of curves at 512 tokens and more remove chunks of 16; interpreto, which knows no
+chunks, removes as many tokens at once. A variant may cost less than a forward pass: variants run in batches, and the set function leaves
+out rows that nobody reads.
+"""
+GROWTH = """
+## Growth
+
+Cost grows as size to the power of the exponent. CPU time of a random BERT, 256 wide: 4 layers where the length grows, 64 tokens where the
+layers do.
+"""
+LIMIT = """
+## How near the limit
+
+GFLOP per second of CPU time: leave-one-out through the set function (only rows that are computed count), a plain forward pass of one
+text, and the bare matrix products of the same layer sizes on as many rows as one batch of the set function holds.
+"""
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table: first column to the left, the others to the right."""
-    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+def render(result: Mapping[str, Any]) -> str:
+    """The whole page."""
+    sections = result["sections"]
+    parts = [HEAD, _measured_on(sections), _targets(result)]
+    parts += [part(sections[name]["rows"]) for name, part in PARTS.items() if name in sections]
+    parts.append(_failures([(name, row) for name, section in sections.items() for row in section["rows"] if "error" in row]))
+    if "speed" in sections:
+        parts.append(_all_times(sections["speed"]["rows"]))
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def render_passage(result: Mapping[str, Any], readme: str) -> str:
+    """The README with the passage between its two marks written anew."""
+    return BLOCK.sub(lambda match: match[1] + passage(result) + match[2], readme)
+
+
+def passage(result: Mapping[str, Any]) -> str:
+    """The targets in a few lines, worst case each."""
+    return "".join(f"- {t.what}: {_figure(t.value)}, {_bar(t)} ({t.where})\n" for t in targets(result))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
+    """A Markdown table: the first columns to the left, the others to the right."""
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * left + " ---: |" * (len(head) - left)]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
@@ -22,55 +89,48 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Three digits that count."""
-    return "-" if seconds is None else f"{1e3 * seconds:.3g}"
+    """Three digits that count.
+
+    >>> milliseconds(0.0123456), milliseconds(12.3456)
+    ('12.3', '12346')
+    """
+    if seconds is None:
+        return "-"
+    value = 1e3 * seconds
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def name_of(row: Row) -> str:
     """Who and what."""
-    return (
-        row["job"]
-        if row["job"] in ("forward pass", "forward + gradient", "plain loop over masks")
-        else f"{NAMES[row['side']]} {row['job']}"
-    )
+    return str(row["job"]) if row["job"] in PLAIN else f"{NAMES[row['side']]} {row['job']}"
 
 
-def render(result: Mapping[str, Any]) -> str:
-    """The whole page."""
-    sections = result["sections"]
-    parts = [HEAD, _measured_on(sections)]
-    for name, part in PARTS.items():
-        if name in sections:
-            parts.append(part(sections[name]["rows"]))
-    errors = [(name, row) for name, section in sections.items() for row in section["rows"] if "error" in row]
-    parts.append(_errors(errors))
-    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+def _figure(value: float) -> str:
+    return f"{value:.1e}" if value < 0.01 else number(value)
 
 
-HEAD = """
-# Side by side with its peers
-
-<!-- Written by `python -m benchmarks`; every figure is in benchmarks/results/peers.json. -->
-
-One bench for all: the same weights, the same inputs, the same torch, in the same run, taking turns. `make bench` makes one environment
-per peer under `.bench/`, exchanges models as safetensors and inputs as numpy files, and writes this page. Given are medians of the CPU
-time of the process, with wall time beside it; a ratio is the median over rounds of the CPU time in units of one plain forward pass of
-the same text (without gradients, in our environment) in the same round, with its quartiles. Memory is what a run adds at its peak to the process at rest, in units of the
-forward pass both times with the weights.
-"""
+def _bar(target: Any) -> str:
+    return f"{'at least' if target.higher else 'at most'} {target.bar:g} wanted"
 
 
 def _measured_on(sections: Mapping[str, Any]) -> str:
     about = next(iter(sections.values()), None)
     if about is None:
         return ""
-    where, versions = about["machine"], {}
+    versions: dict[str, str] = {}
     for section in sections.values():
-        versions |= section["versions"]
+        versions |= {
+            NAMES[side]: ", ".join(f"{package} {version}" for package, version in of.items()) for side, of in section["versions"].items()
+        }
     minutes = sum(section["seconds"] for section in sections.values()) / 60
-    line = f"{where['processor']}, {where['cores']} cores, {where['threads']} threads, {where['system']}, Python {where['python']}; {minutes:.0f} minutes in all."
-    rows = [(NAMES[side], ", ".join(f"{package} {version}" for package, version in of.items())) for side, of in versions.items()]
-    return f"Measured on: {line}\n\n" + table(("side", "versions"), dict(rows).items()).replace("| ---: |", "| --- |")
+    where = about["machine"]
+    line = f"{where['processor']}, {where['cores']} cores, {where['threads']} threads, {where['system']}, Python {where['python']}"
+    return f"Measured on: {line}; {minutes:.0f} minutes in all.\n\n" + table(("side", "versions"), versions.items(), left=2)
+
+
+def _targets(result: Mapping[str, Any]) -> str:
+    lines = [(t.what, _figure(t.value), _bar(t), "yes" if t.met else "**no**", t.where) for t in targets(result)]
+    return "## Targets, worst case each\n\n" + table(("what", "measured", "bar", "met", "where"), lines) if lines else ""
 
 
 def _agreement(rows: list[Row]) -> str:
@@ -78,30 +138,17 @@ def _agreement(rows: list[Row]) -> str:
     for row in rows:
         if "error" not in row:
             verdict = "differs by definition" if row["bar"] is None else "yes" if row["met"] else "**no**"
-            lines.append((row["what"], row["peer"], f"{row['difference']:.1e}", number(row["r"], 6), verdict, row["why"]))
-    text = """## Agreement
-
-The largest difference between our score and theirs, in units of the largest score of the same text. The bar is 1e-4."""
-    return text + "\n\n" + table(("what", "peer", "difference", "r", "agrees", "what is different"), lines)
+            lines.append((row["what"], row["peer"], verdict, row["why"], f"{row['difference']:.1e}", number(row["r"], 6)))
+    text = "## Agreement\n\nThe largest difference of a score in units of the largest score of the same text; the bar is 1e-4."
+    return text + "\n\n" + table(("what", "peer", "agrees", "what to know", "difference", "r"), lines, left=4)
 
 
 def _speed(rows: list[Row]) -> str:
-    parts = ["## Speed and memory"]
-    titles = {
-        "explanation": "Explanations: CPU time of one text, in forward passes",
-        "loo": "Leave-one-out: CPU time of one variant, in forward passes",
-        "curves": "MoRF and LeRF: CPU time of one state, in forward passes",
-    }
-    for group, title in titles.items():
+    parts = ["## Speed and memory", SAMPLES.strip()]
+    for group, title in GROUPS.items():
         for model, batch in dict.fromkeys((row["model"], row["batch"]) for row in rows if row["group"] == group):
             own = [row for row in rows if (row["group"], row["model"], row["batch"]) == (group, model, batch)]
-            several = f", batch of {batch}" if batch > 1 else ""
-            parts.append(f"### {title}: {model}{several}\n\n" + _by_length(own))
-    parts.append(
-        "A sample of variants and states is timed at every length, the same for all. In a batch, texts run so many at a time that 4096 positions are not exceeded, "
-        "for all sides alike. States of curves at 512 tokens remove chunks of 16; interpreto, which knows no chunks, removes as many tokens at once. "
-        "A variant that the set function answers may cost less than a forward pass: it runs in a batch, and rows that nobody reads are left out."
-    )
+            parts.append(f"### {title}: {model}{f', batch of {batch}' if batch > 1 else ''}\n\n" + _by_length(own))
     return "\n\n".join(parts)
 
 
@@ -109,11 +156,8 @@ def _by_length(rows: list[Row]) -> str:
     lengths = list(dict.fromkeys(row["tokens"] for row in rows))
     lines = []
     for name in dict.fromkeys(map(name_of, rows)):
-        cells = []
-        for tokens in lengths:
-            row = next((r for r in rows if name_of(r) == name and r["tokens"] == tokens), None)
-            cells.append(_cell(row))
-        lines.append((name, *cells))
+        own = {row["tokens"]: row for row in rows if name_of(row) == name}
+        lines.append((name, *(_cell(own.get(tokens)) for tokens in lengths)))
     return table(("", *(f"{tokens} tokens" for tokens in lengths)), lines)
 
 
@@ -122,12 +166,20 @@ def _cell(row: Row | None) -> str:
         return "-"
     if "error" in row:
         return "failed"
-    times = f"{milliseconds(row['cpu'])} ms, wall {milliseconds(row['wall'])}"
     if row["job"] == "forward pass":
-        return f"1 ({times})"
-    low, high = row["spread"]
-    memory = f", memory {number(row.get('memory_ratio'))}" if "memory_ratio" in row else ""
-    return f"**{number(row['ratio'])}** [{number(low)}, {number(high)}] ({times}{memory})"
+        return f"1 = {milliseconds(row['cpu'])} ms"
+    return f"{number(row['ratio'])} [{number(row['spread'][0])}, {number(row['spread'][1])}]" if "ratio" in row else "-"
+
+
+def _all_times(rows: list[Row]) -> str:
+    lines = []
+    for row in rows:
+        if "error" not in row:
+            case = (row["group"], row["model"], str(row["tokens"]), str(row["batch"]))
+            memory = (number(row.get("megabytes"), 1), number(row.get("memory_ratio")))
+            lines.append((name_of(row), *case, milliseconds(row["cpu"]), milliseconds(row["wall"]), str(row["rounds"]), *memory))
+    head = ("", "group", "model", "tokens", "batch", "CPU ms", "wall ms", "rounds", "added MB", "memory, in forward passes")
+    return "## All times of explanations, variants and states\n\n" + table(head, lines, left=3)
 
 
 def _evaluation(rows: list[Row]) -> str:
@@ -135,78 +187,63 @@ def _evaluation(rows: list[Row]) -> str:
     for row in rows:
         if "error" in row:
             continue
-        ours, theirs = (row["seconds_per_text"][side] for side in ("looprop", "captum"))
+        low, high = (number(q) for q in row["spread"])
         parts.append(
-            f"`looprop.evaluate` against the script a researcher would write with captum (`benchmarks/script.py`: batched, leave-one-out computed once), on "
-            f"{row['data']}, the embedded model, methods {', '.join(row['methods'])}, {len(row['metrics'])} metrics: "
-            f"**{number(row['ratio'])} times as fast** by CPU time (quartiles over blocks of texts {number(row['spread'][0])} to {number(row['spread'][1])}), "
-            f"{number(row['wall_ratio'])} times by wall time. Ours takes {milliseconds(ours['cpu'])} ms of CPU time per text (wall {milliseconds(ours['wall'])}), "
-            f"the script {milliseconds(theirs['cpu'])} ms (wall {milliseconds(theirs['wall'])}). The numbers that both compute differ by {row['median_difference']:.1e} in the median."
+            "`looprop.evaluate` against the script that a researcher would write with captum (`benchmarks/script.py`: batched,\n"
+            "leave-one-out computed once).\n"
+            f"Data: {row['data']}. Methods: {', '.join(row['methods'])}. {len(row['metrics'])} metrics. "
+            f"The script takes {number(row['ratio'])} times our CPU time [{low}, {high}], "
+            f"{number(row['wall_ratio'])} times our wall time.\n"
+            f"The numbers that both compute differ by {row['median_difference']:.1e} in the median."
         )
+        lines = [(NAMES[side], milliseconds(of["cpu"]), milliseconds(of["wall"])) for side, of in row["seconds_per_text"].items()]
+        parts.append(table(("", "CPU ms per text", "wall ms per text"), lines))
     return "\n\n".join(parts)
 
 
 def _growth(rows: list[Row]) -> str:
+    fits = [row for row in rows if row["group"] == "exponent"]
     lines = [
-        (f"{NAMES[row['side']]} {row['job']}" if row["job"] != "forward pass" else row["job"], row["against"], f"{row['from']} to {row['to']}",
-         number(row["exponent"]), number(row["upper_exponent"]))
-        for row in rows if row["group"] == "exponent"
-    ]  # fmt: skip
-    examples = [
-        (f"{row['size']:,}", milliseconds(row["cpu"]), number(row["megabytes"], 0))
-        for row in rows
-        if row["group"] == "examples" and "error" not in row
+        (name_of(row), row["against"], f"{row['from']} to {row['to']}", number(row["exponent"]), number(row["upper_exponent"]))
+        for row in fits
     ]
-    text = """## Growth
-
-Cost grows as size to the power of the exponent; CPU time of a random BERT, 256 wide (4 layers where the length grows, 64 tokens where the layers do)."""
+    many = [row for row in rows if row["group"] == "examples" and "error" not in row]
+    texts = [(f"{row['size']:,}", milliseconds(row["cpu"]), number(row["megabytes"], 0)) for row in many]
     more = "Texts of a tiny model through `looprop.evaluate`, with one cheap method and exact leave-one-out:"
-    parts = [text, table(("", "against", "range", "exponent", "upper half"), lines), more]
-    return "\n\n".join([*parts, table(("texts", "CPU ms per text", "MB added at the peak"), examples)])
+    first = table(("", "against", "range", "exponent", "exponent, upper half"), lines, left=3)
+    return "\n\n".join([GROWTH.strip(), first, more, table(("texts", "CPU ms per text", "MB added at the peak"), texts)])
 
 
 def _faithfulness(rows: list[Row]) -> str:
-    good = [row for row in rows if "error" not in row]
-    lines = [
-        (
-            NAMES[row["side"]],
-            row["method"],
-            number(row["cost"], 1),
-            number(row["passes"], 1),
-            number(row["r"], 3),
-            number(row["r_no_special"], 3),
-        )
-        for row in sorted(good, key=lambda row: -row["r_no_special"])
-    ]
-    data = good[0]["data"] if good else ""
+    good = sorted((row for row in rows if "error" not in row), key=lambda row: -row["r_no_special"])
+    lines = []
+    for row in good:
+        figures = (number(row["cost"], 1), number(row["passes"], 1), number(row["r"], 3), number(row["r_no_special"], 3))
+        lines.append((f"{NAMES[row['side']]} {row['method']}", *figures))
     text = f"""## Faithfulness per cost
 
-Mean Pearson's r with exact leave-one-out (attention mask) on {data}, embedded model. Cost is counted in forward passes of a text (a
-backward pass is two); CPU time is measured in the same unit. Peers that give special tokens no score have an r without them only."""
-    return text + "\n\n" + table(("", "method", "counted cost", "CPU time", "r", "r without special tokens"), lines)
+Mean Pearson's r with exact leave-one-out (attention mask) on {good[0]["data"] if good else "nothing"}, embedded model.
+Cost is counted in forward passes of a text (a backward pass is two); CPU time is measured in the same unit. Peers that give special tokens
+no score have an r without them only."""
+    return text + "\n\n" + table(("", "counted cost", "CPU time", "r", "r without special tokens"), lines)
 
 
 def _limit(rows: list[Row]) -> str:
-    lines = [
-        (str(row["tokens"]), number(row["set_function_cpu"], 1), number(row["forward_cpu"], 1), number(row["products_cpu"], 1), f"{100 * row['share']:.0f} %")
-        for row in rows if "error" not in row
-    ]  # fmt: skip
-    text = """## How near the limit
-
-GFLOP per second of CPU time: leave-one-out through the set function (only rows that are computed count), a plain forward pass of one
-text, and the bare matrix products of the same layer sizes on as many rows as one batch of the set function holds."""
-    return text + "\n\n" + table(("tokens", "set function", "forward pass", "matrix products", "of the limit"), lines)
+    lines = []
+    for row in rows:
+        if "error" not in row:
+            speeds = (number(row[f"{name}_cpu"], 1) for name in ("set_function", "forward", "products"))
+            lines.append((str(row["tokens"]), *speeds, f"{100 * row['share']:.0f} %"))
+    return LIMIT.strip() + "\n\n" + table(("tokens", "set function", "forward pass", "matrix products", "of the limit"), lines)
 
 
-def _errors(errors: list[tuple[str, Row]]) -> str:
-    if not errors:
-        return ""
-    found: dict[tuple[str, str, str], int] = {}
+def _failures(errors: list[tuple[str, Row]]) -> str:
+    found = {}
     for section, row in errors:
-        who = NAMES.get(row.get("side", ""), row.get("peer", "")) + " " + str(row.get("job") or row.get("method") or row.get("what") or "")
-        key = (section, who.strip(), row["error"].replace("\n", " ").replace("|", "/"))
-        found[key] = found.get(key, 0) + 1
-    return "## What failed\n\n" + table(("section", "what", "error"), [(s, w, f"`{e}`") for s, w, e in found]).replace("---:", "---")
+        who = NAMES.get(row.get("side", ""), row.get("peer", ""))
+        what = row.get("job") or row.get("method") or row.get("what") or row["group"]
+        found[section, f"{who} {what}".strip(), "`" + row["error"].replace("\n", " ").replace("|", "/").replace("`", "'") + "`"] = True
+    return "## What failed\n\n" + table(("section", "what", "error"), found, left=3) if found else ""
 
 
 PARTS = {

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from captum.attr import FeatureAblation, InputXGradient, IntegratedGradients
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -46,6 +45,8 @@ def one_text(model: Any, case: Case, i: int, methods: list[str]) -> dict[str, di
 
 def ablation(forward: Any, length: int) -> Floats:
     """captum's FeatureAblation of the attention mask."""
+    from captum.attr import FeatureAblation
+
     with torch.inference_mode():
         scores = FeatureAblation(forward).attribute(torch.ones(1, length), baselines=0.0, perturbations_per_eval=BATCH)
     found: Floats = scores[0].double().numpy()
@@ -54,6 +55,8 @@ def ablation(forward: Any, length: int) -> Floats:
 
 def gradient_method(model: Any, ids: NDArray[np.int64], target: int, *, integrated: bool) -> Floats:
     """captum's IntegratedGradients or InputXGradient on the word embeddings."""
+    from captum.attr import InputXGradient, IntegratedGradients
+
     row = torch.from_numpy(ids)[None]
 
     def value(points: torch.Tensor) -> torch.Tensor:
@@ -108,10 +111,14 @@ def metrics(scores: Floats, loo: Floats, special: NDArray[np.bool_], output: flo
     morf = curve(forward, np.argsort(-scores, kind="stable"))
     lerf = curve(forward, np.argsort(scores, kind="stable"))
     found = {
-        "morf": morf.mean(), "lerf": lerf.mean(), "delta": lerf.mean() - morf.mean(), "aopc": output - morf.mean(),
-        "insertion": (output + lerf.sum()) / (len(lerf) + 1), "deletion": (output + morf.sum()) / (len(morf) + 1),
+        "morf": morf.mean(),
+        "lerf": lerf.mean(),
+        "delta": lerf.mean() - morf.mean(),
+        "aopc": output - morf.mean(),
+        "insertion": (output + lerf.sum()) / (len(lerf) + 1),
+        "deletion": (output + morf.sum()) / (len(morf) + 1),
         "loo-sign": float(np.mean(np.sign(scores[loo != 0]) == np.sign(loo[loo != 0]))),
-    }  # fmt: skip
+    }
     for ending, own in (("", np.ones_like(special)), ("-no-special", ~special)):
         left, right = scores[own], loo[own]
         found[f"loo-r{ending}"] = stats.pearsonr(left, right).statistic

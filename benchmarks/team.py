@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,19 @@ class Side:
         BENCH.mkdir(exist_ok=True)
         with (BENCH / f"{name}.log").open("w", encoding="utf-8") as log:
             self._process = subprocess.Popen(
-                [str(python), "-m", "benchmarks.worker", name, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                text=True, cwd=ROOT, env=surroundings,
-            )  # fmt: skip
-        self._reply()
+                [str(python), "-m", "benchmarks.worker", name, str(threads)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=ROOT,
+                env=surroundings,
+            )
+        try:
+            self._reply()
+        except SideError:
+            self.close()
+            raise
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """One request and its answer."""
@@ -75,11 +84,12 @@ class Side:
         return self._next, int(self.ask(do="prepare", id=self._next, job=job, case=str(case) if case else None, options=options)["units"])
 
     def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        if self._process.poll() is None:
-            self._process.stdin.close()
-            self._process.wait()
+        """End the process: it stops when its input does."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        self._process.wait()
 
 
 @dataclass
@@ -143,8 +153,8 @@ class Team:
 
     def _dropped(self, name: str, error: SideError) -> None:
         """A process that has died starts anew when it is next asked for."""
-        if "process ended" in str(error):
-            self._sides.pop(name, None)
+        if "process ended" in str(error) and name in self._sides:
+            self._sides.pop(name).close()
 
     def take_turns(
         self, jobs: Sequence["Turn"], *, repeats: int, seconds: float = 60.0, memory: bool = False, least: int = 3
@@ -155,7 +165,7 @@ class Team:
         """
         ready = [self._ready(job) for job in jobs]
         for one in ready:
-            one.attempt(lambda one=one: one.warm_up())  # type: ignore[misc]
+            one.attempt(lambda one=one: one.warm_up())
         start = time.monotonic()
         for count in range(repeats):
             if count >= least and time.monotonic() - start > seconds:
@@ -163,10 +173,10 @@ class Team:
             # Every round begins with another job, so that none always follows the same one.
             order = ready[count % len(ready) :] + ready[: count % len(ready)]
             for one in order:
-                one.attempt(lambda one=one: one.turn())  # type: ignore[misc]
+                one.attempt(lambda one=one: one.turn())
         if memory:
             for one in ready:
-                one.attempt(lambda one=one: one.measure_memory())  # type: ignore[misc]
+                one.attempt(lambda one=one: one.measure_memory())
         return [one.result(ready[0]) for one in ready]
 
     def _ready(self, job: "Turn") -> "_Ready":

@@ -37,15 +37,15 @@ def run(job: Job, calls: int) -> dict[str, float]:
 
 
 def memory(job: Job) -> dict[str, float | None]:
-    """Megabytes that one run adds at its peak to the process at rest; None where the system cannot say."""
+    """Megabytes that one run adds at its peak to the process at rest, None where the system cannot say; and the seconds of that run."""
     if not CLEAR.exists():
-        return {"megabytes": None}
+        return {"megabytes": None, **run(job, 1)}
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     CLEAR.write_text("5", encoding="ascii")  # the high-water mark starts anew
     before = _status("VmRSS")
-    job.run()
-    return {"megabytes": max(0.0, _status("VmHWM") - before)}
+    seconds = run(job, 1)
+    return {"megabytes": max(0.0, _status("VmHWM") - before), **seconds}
 
 
 def _status(name: str) -> float:

@@ -41,9 +41,8 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     model = cases.embedded_model()
     texts = cases.sentences(model, demo_sentences().texts[: sizes.texts], "agreement")
     words = cases.random_texts(model, 20, 4)
-    decoder = cases.llama(
-        name="llama-small", spread=0.08, num_hidden_layers=4, hidden_size=128, num_attention_heads=4, intermediate_size=352
-    )
+    small = {"num_hidden_layers": 4, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 352}
+    decoder = cases.llama(small, name="llama-small", spread=0.08)
     decoded = cases.random_texts(decoder, 24, 4)
     rows = [
         *_relevance(team, texts, "BERT (embedded model)", explicit=True),
@@ -71,47 +70,64 @@ def compare(
 def _relevance(team: Team, case: Path, on: str, *, explicit: bool) -> list[Row]:
     rows = [
         compare(
-            f"AttnLRP, {on}", "lxt, efficient",
-            lambda: team.answers(OURS, "explain", case, method="attnlrp"), lambda: team.answers("lxt_efficient", "attnlrp", case),
-            why="both keep the bias in the denominator and read out at the word embedding; lxt adds 1e-10 without a sign to an activation's input",
+            f"AttnLRP, {on}",
+            "lxt, efficient",
+            lambda: team.answers(OURS, "explain", case, method="attnlrp"),
+            lambda: team.answers("lxt_efficient", "attnlrp", case),
+            why="both keep the bias in the denominator and read out at the word; lxt adds 1e-10 without a sign to an activation's input",
         )
-    ]  # fmt: skip
+    ]
     if explicit:
         rows.append(
             compare(
-                f"AttnLRP, {on}", "lxt, explicit",
-                lambda: team.answers(OURS, "explain", case, method="attnlrp"), lambda: team.answers("lxt_explicit", "attnlrp", case), bar=None,
+                f"AttnLRP, {on}",
+                "lxt, explicit",
+                lambda: team.answers(OURS, "explain", case, method="attnlrp"),
+                lambda: team.answers("lxt_explicit", "attnlrp", case),
+                bar=None,
                 why="lxt adds its epsilon (1e-6 and 1e-8) without the sign of the sum it stabilises; ours is the limit, epsilon 0",
             )
-        )  # fmt: skip
+        )
         rows += [
             compare(
-                f"AttnLRP with {option}, {on}", "lxt, efficient",
+                f"AttnLRP with {option}, {on}",
+                "lxt, efficient",
                 lambda options=options: team.answers(OURS, "explain", case, method="attnlrp", **options),  # type: ignore[misc]
-                lambda: team.answers("lxt_efficient", "attnlrp", case), bar=None, why=why,
+                lambda: team.answers("lxt_efficient", "attnlrp", case),
+                bar=None,
+                why=why,
             )
             for option, options, why in (
                 ("readout='sum'", {"readout": "sum"}, "the whole sum of word, position and type embeddings instead of the word's share"),
-                ("bias='printed'", {"bias": "printed"}, "the bias left out of the denominator, as the paper's equation is printed: relevance explodes"),
+                (
+                    "bias='printed'",
+                    {"bias": "printed"},
+                    "the bias left out of the denominator, as printed in the paper: relevance explodes",
+                ),
                 ("epsilon=1e-6", {"epsilon": 1e-6}, "a signed epsilon in every denominator instead of none"),
             )
-        ]  # fmt: skip
+        ]
     return rows
 
 
 def _gradients(team: Team, case: Path) -> list[Row]:
     return [
         compare(
-            "integrated gradients, 50 steps", "captum, IntegratedGradients",
-            lambda: team.answers(OURS, "explain", case, method="ig"), lambda: team.answers("captum", "ig", case, steps=50),
+            "integrated gradients, 50 steps",
+            "captum, IntegratedGradients",
+            lambda: team.answers(OURS, "explain", case, method="ig"),
+            lambda: team.answers("captum", "ig", case, steps=50),
             why="zero word embeddings, midpoint rule",
         ),
         compare(
-            "integrated gradients, 50 steps", "interpreto, IntegratedGradients",
-            lambda: inner(team.answers(OURS, "explain", case, method="ig")), lambda: team.answers("interpreto", "ig", case, steps=50),
-            bar=None, why="interpreto averages absolute values over the embedding and multiplies by the point on the line, not by the whole way",
+            "integrated gradients, 50 steps",
+            "interpreto, IntegratedGradients",
+            lambda: inner(team.answers(OURS, "explain", case, method="ig")),
+            lambda: team.answers("interpreto", "ig", case, steps=50),
+            bar=None,
+            why="interpreto averages absolute values over the embedding, times the point on the line instead of the whole way",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _removal(team: Team, case: Path, words: Path) -> list[Row]:
@@ -121,30 +137,39 @@ def _removal(team: Team, case: Path, words: Path) -> list[Row]:
     between = [of[1:-1] for of in scores]
     return [
         compare(
-            "leave-one-out by attention mask", "captum, FeatureAblation",
-            lambda: team.answers(OURS, "explain", case, method="loo"), lambda: team.answers("captum", "loo", case),
+            "leave-one-out by attention mask",
+            "captum, FeatureAblation",
+            lambda: team.answers(OURS, "explain", case, method="loo"),
+            lambda: team.answers("captum", "loo", case),
         ),
         compare(
-            "leave-one-out by mask token", "interpreto, Occlusion",
+            "leave-one-out by mask token",
+            "interpreto, Occlusion",
             lambda: inner(team.answers(OURS, "explain", case, method="loo", removal="mask-token")),
-            lambda: team.answers("interpreto", "occlusion", case), why="interpreto gives special tokens no score",
+            lambda: team.answers("interpreto", "occlusion", case),
+            why="interpreto gives special tokens no score",
         ),
         compare(
-            "leave-one-out by deletion, drop of the probability", "ferret, inside taucorr_loo",
-            lambda: _deletion_drop(team, words), lambda: team.answers("ferret", "loo", words),
+            "leave-one-out by deletion, drop of the probability",
+            "ferret, inside taucorr_loo",
+            lambda: _deletion_drop(team, words),
+            lambda: team.answers("ferret", "loo", words),
             why="texts of whole words, which ferret cuts, joins and tokenizes anew; special tokens have no score",
         ),
         compare(
-            "MoRF curve, random scores", "Quantus, PixelFlipping",
+            "MoRF curve, random scores",
+            "Quantus, PixelFlipping",
             lambda: team.answers(OURS, "removal-curves", case, scores=scores),
-            lambda: team.answers("quantus", "removal-curves", case, scores=scores), why="without the last step, which keeps nothing",
+            lambda: team.answers("quantus", "removal-curves", case, scores=scores),
+            why="without the last step, which keeps nothing",
         ),
         compare(
-            "deletion curve by mask token, probabilities", "interpreto, Deletion",
+            "deletion curve by mask token, probabilities",
+            "interpreto, Deletion",
             lambda: sigmoid(team.answers(OURS, "removal-curves", case, scores=between, removal="mask-token", special=1, contrast=True)),
             lambda: [curve[1:] for curve in team.answers("interpreto", "removal-curves", case, scores=between)],
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _deletion_drop(team: Team, case: Path) -> Answers:

@@ -25,12 +25,12 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     """Rows per size, and one row per curve with its exponent."""
     cases.embedded_model()
     rows: list[Row] = []
-    model = cases.bert(name="growth", positions=1024, num_hidden_layers=4, **SMALL)
+    model = cases.bert({**SMALL, "num_hidden_layers": 4}, name="growth", positions=1024)
     for tokens in sizes.growth_lengths:
         rows += _point(team, sizes, cases.random_texts(model, tokens), "tokens", tokens)
     team.forget()
     for layers in sizes.growth_layers:
-        deep = cases.bert(name=f"growth-{layers}", positions=64, num_hidden_layers=layers, **SMALL)
+        deep = cases.bert({**SMALL, "num_hidden_layers": layers}, name=f"growth-{layers}", positions=64)
         rows += _point(team, sizes, cases.random_texts(deep, 64), "layers", layers)
         team.forget()
     return [*rows, *_fits(rows), *_examples(team, sizes)]
@@ -67,7 +67,7 @@ def _fits(rows: list[Row]) -> list[Row]:
 def _examples(team: Team, sizes: Sizes) -> list[Row]:
     """One cheap method on very many texts of a tiny model: time per text, and what memory grows by."""
     tiny = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "num_hidden_layers": 2}
-    case = cases.random_texts(cases.bert(name="tiny", positions=64, **tiny), 8, 32)
+    case = cases.random_texts(cases.bert(tiny, name="tiny", positions=64), 8, 32)
     rows: list[Row] = []
     for count in sizes.examples:
         row: Row = {"group": "examples", "against": "examples", "size": count, "side": OURS, "job": "evaluate, gradient times input"}

@@ -15,7 +15,7 @@ def operations(layers: int, width: int, tokens: int) -> float:
 def measure(team: Team, sizes: Sizes) -> list[Row]:
     """One row per length: GFLOP per second of CPU time and of wall time. A removed row counts as not computed."""
     cases.embedded_model()
-    model = cases.bert(**sizes.bert)
+    model = cases.bert(sizes.bert)
     rows = []
     for tokens, (count, _) in sizes.per_length.items():
         case = cases.random_texts(model, tokens)

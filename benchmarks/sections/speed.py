@@ -18,7 +18,7 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     """Explanations, leave-one-out and curves on both random models."""
     cases.embedded_model()  # its tokenizer makes the texts
     rows = []
-    for name, model in (("BERT", cases.bert(**sizes.bert)), ("Llama", cases.llama(**sizes.llama))):
+    for name, model in (("BERT", cases.bert(sizes.bert)), ("Llama", cases.llama(sizes.llama))):
         for tokens in sizes.per_length:
             single = cases.random_texts(model, tokens)
             several = cases.random_texts(model, tokens, sizes.batch)

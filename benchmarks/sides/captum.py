@@ -69,7 +69,7 @@ def evaluation(case: Case, *, methods: list[str], metrics: list[str]) -> Job:
 
     def run() -> list[Any]:
         found = evaluate_by_hand(model, case, methods)
-        return [[[np.nan if metric not in of[method] else of[method][metric] for metric in metrics] for method in methods] for of in found]
+        return [[[of[method].get(metric, np.nan) for metric in metrics] for method in methods] for of in found]
 
     return Job(run, len(case.ids))
 

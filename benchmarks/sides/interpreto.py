@@ -14,7 +14,7 @@ from benchmarks.sides import Job
 from benchmarks.sides.plain import model_of
 
 
-class _Fewer(OcclusionPerturbator):
+class _Fewer(OcclusionPerturbator):  # type: ignore[misc]
     """Its perturbator, which makes only the first so many variants."""
 
     __slots__ = ("count",)

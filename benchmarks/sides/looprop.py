@@ -180,7 +180,17 @@ def products(case: Case, *, rows: int) -> Job:
 
 
 JOBS = {
-    "forward": forward, "gradient": gradient, "explain": explain, "loo": loo, "loo-loop": loo_loop, "curves": curves,
-    "curves-loop": curves_loop, "removal-curves": removal_curves, "deletion-values": deletion_values, "evaluation": evaluation, "costs": costs, "examples": examples,
+    "forward": forward,
+    "gradient": gradient,
+    "explain": explain,
+    "loo": loo,
+    "loo-loop": loo_loop,
+    "curves": curves,
+    "curves-loop": curves_loop,
+    "removal-curves": removal_curves,
+    "deletion-values": deletion_values,
+    "evaluation": evaluation,
+    "costs": costs,
+    "examples": examples,
     "products": products,
-}  # fmt: skip
+}

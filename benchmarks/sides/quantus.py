@@ -36,9 +36,14 @@ def flip(case: Case, text: int, scores: Any, *, chunk: int, step: int) -> list[A
     )
     rows = np.asarray(scores, dtype=np.float32)[:, None]  # (N, 1, F)
     curves: list[Any] = metric(
-        model=OfMask(case, text, chunk).eval(), x_batch=np.ones_like(rows), y_batch=np.ones(len(rows), dtype=int), a_batch=rows, softmax=False,
-        channel_first=True, device="cpu",
-    )  # fmt: skip
+        model=OfMask(case, text, chunk).eval(),
+        x_batch=np.ones_like(rows),
+        y_batch=np.ones(len(rows), dtype=int),
+        a_batch=rows,
+        softmax=False,
+        channel_first=True,
+        device="cpu",
+    )
     return curves
 
 
