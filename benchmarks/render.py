@@ -36,6 +36,13 @@ The unit is one plain forward pass of the same text (without gradients, in our e
 rounds of CPU times of the process, with its quartiles in brackets. Memory is what a run adds at its peak to the process at rest, also
 given in units of the forward pass, both times with the weights of the model.
 """
+PASSAGE = """
+## Beside its peers
+
+Measured in one run, on the same weights, inputs and torch, against captum, lxt, interpreto, ferret-xai, Quantus and shap
+([all figures](docs/benchmarks.md)). Worst case of each target:
+
+"""
 SAMPLES = """
 At every length a sample of variants and states is timed, as large for all sides. In a batch so many texts run at a time that 4096
 positions are not exceeded, for all sides alike. States of curves at 512 tokens and more remove chunks of 16; interpreto, which knows no
@@ -74,7 +81,8 @@ def render_passage(result: Mapping[str, Any], readme: str) -> str:
 
 def passage(result: Mapping[str, Any]) -> str:
     """The targets in a few lines, worst case each."""
-    return "".join(f"- {t.what}: {_figure(t.value)}, {_bar(t)} ({t.where})\n" for t in targets(result))
+    lines = "".join(f"- {t.what}: {_figure(t.value)}, {_bar(t)} ({t.where})\n" for t in targets(result))
+    return PASSAGE.lstrip() + lines
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:

@@ -135,13 +135,17 @@ class Team:
 
     def answers(self, name: str, job: str, case: Path | None, **options: Any) -> list[NDArray[np.float64]]:
         """What a side answers to a job."""
+        return self.timed_answers(name, job, case, **options)[0]
+
+    def timed_answers(self, name: str, job: str, case: Path | None, **options: Any) -> tuple[list[NDArray[np.float64]], dict[str, float]]:
+        """The answer with the CPU and wall seconds of one unit, and how many units it had."""
         side = self.side(name)
         number, _ = side.prepare(job, case, **options)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "answer.npz"
-            side.ask(do="answer", id=number, path=str(path))
+            seconds = side.ask(do="answer", id=number, path=str(path))
             with np.load(path) as stored:
-                return [stored[key] for key in stored.files]
+                return [stored[key] for key in stored.files], seconds
 
     def forget(self) -> None:
         """Drop jobs and models, so that memory holds one model per side."""

@@ -1,7 +1,6 @@
 """2, last part. A whole evaluation: five methods and all metrics on SST-2 sentences, against a script written with captum."""
 
 import statistics
-from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from looprop.inputs.datasets import load_dataset
 from looprop.inputs.demo import demo_sentences
 
 METHODS = ("loo", "ig", "grad-x-input", "rollout", "random")
+SIDES = (OURS, "captum")
 BAR = 2.5
 
 
@@ -34,13 +34,14 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     texts, title = some_sentences(sizes.sentences)
     size = -(-len(texts) // sizes.blocks)
     parts = [cases.sentences(model, texts[start : start + size], f"block-{start}") for start in range(0, len(texts), size)]
+    warm = cases.sentences(model, texts[:2], "block-warm")
     asked = {"methods": list(METHODS), "metrics": list(metric_names())}
     row: Row = {"group": "evaluation", "texts": len(texts), "data": title, **asked, "bar": BAR}
     try:
-        # The first block runs once more beforehand, to warm both sides up.
-        turns = [{name: _time(team, name, part, asked) for name in (OURS, "captum")} for part in (parts[0], *parts)][1:]
-        times = {name: [turn[name] for turn in turns] for name in (OURS, "captum")}
-        found = {name: [a for part in parts for a in team.answers(name, "evaluation", part, **asked)] for name in (OURS, "captum")}
+        # A few texts run once more beforehand, to warm both sides up.
+        turns = [{name: team.timed_answers(name, "evaluation", part, **asked) for name in SIDES} for part in (warm, *parts)][1:]
+        times = {name: [turn[name][1] for turn in turns] for name in SIDES}
+        found = {name: [answer for turn in turns for answer in turn[name][0]] for name in SIDES}
     except SideError as error:
         return [{**row, "error": str(error)}]
     ratios = [theirs["cpu"] / ours["cpu"] for ours, theirs in zip(times[OURS], times["captum"], strict=True)]
@@ -53,9 +54,3 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     row["largest_difference"] = float(np.nanmax(np.stack(gaps)))
     team.forget()
     return [{**row, "met": row["ratio"] >= BAR}]
-
-
-def _time(team: Team, name: str, case: Path, asked: dict[str, list[str]]) -> dict[str, float]:
-    side = team.side(name)
-    number, _ = side.prepare("evaluation", case, **asked)
-    return side.ask(do="run", id=number, calls=1)

@@ -24,19 +24,19 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     case = cases.sentences(model, texts, "faithfulness")
     lengths = [len(ids) for ids in read_case(case).ids]
     loo = team.answers(OURS, "explain", case, method="loo")
-    forward = _seconds(team, OURS, "forward", case)
+    team.answers(OURS, "forward", case)
+    forward = _per_text(team.timed_answers(OURS, "forward", case)[1], texts)
     rows = []
 
     def add(side: str, name: str, job: str, cost: float | Callable[[], float], options: dict[str, object]) -> None:
         row: Row = {"group": "faithfulness", "side": side, "method": name, "texts": len(texts), "data": title}
         try:
-            scores = team.answers(side, job, case, **options)
+            scores, seconds = team.timed_answers(side, job, case, **options)
             counted = cost if isinstance(cost, float) else cost()
-            seconds = _seconds(team, side, job, case, **options)
         except SideError as error:
             rows.append({**row, "error": str(error)})
             return
-        rows.append({**row, **agreement(scores, loo), "cost": counted, "passes": seconds / forward})
+        rows.append({**row, **agreement(scores, loo), "cost": counted, "passes": _per_text(seconds, texts) / forward})
 
     for method in OUR_METHODS:
         add(OURS, method, "explain", lambda method=method: _counted(team, case, method), {"method": method})  # type: ignore[misc]
@@ -66,8 +66,6 @@ def _counted(team: Team, case: Path, method: str) -> float:
     return float(np.mean(team.answers(OURS, "costs", case, method=method)[0]))
 
 
-def _seconds(team: Team, side: str, job: str, case: Path, **options: object) -> float:
+def _per_text(seconds: dict[str, float], texts: list[str]) -> float:
     """CPU seconds of one text. Jobs that count variants are brought back to texts."""
-    worker = team.side(side)
-    number, units = worker.prepare(job, case, **options)
-    return float(worker.ask(do="run", id=number, calls=1)["cpu"]) * units / len(read_case(case).ids)
+    return seconds["cpu"] * seconds["units"] / len(texts)
