@@ -47,7 +47,7 @@ SAMPLES = """
 At every length a sample of variants and states is timed, as large for all sides. In a batch so many texts run at a time that 4096
 positions are not exceeded, for all sides alike. States of curves at 512 tokens and more remove chunks of 16; interpreto, which knows no
 chunks, removes as many tokens at once. A variant may cost less than a forward pass: variants run in batches, and the set function leaves
-out rows that nobody reads.
+out rows that nobody reads. A step of our integrated gradients includes its share of both ends of the line, which say how exact it is.
 """
 GROWTH = """
 ## Growth

@@ -14,6 +14,7 @@ from benchmarks.team import OURS, SideError, Team
 from looprop.metrics.correlation import pearson
 
 Answers = list[NDArray[np.float64]]
+Times = dict[str, float]
 OUR_METHODS = ("loo", "looprop", "cp-lrp", "attnlrp", "grad-x-input", "ig", "rollout", "random")
 
 
@@ -28,18 +29,18 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     forward = _per_text(team.timed_answers(OURS, "forward", case)[1], texts)
     rows = []
 
-    def add(side: str, name: str, job: str, cost: float | Callable[[], float], options: dict[str, object]) -> None:
+    def add(side: str, name: str, job: str, cost: float | Callable[[Times], float], options: dict[str, object]) -> None:
         row: Row = {"group": "faithfulness", "side": side, "method": name, "texts": len(texts), "data": title}
         try:
             scores, seconds = team.timed_answers(side, job, case, **options)
-            counted = cost if isinstance(cost, float) else cost()
+            counted = cost if isinstance(cost, float) else cost(seconds)
         except SideError as error:
             rows.append({**row, "error": str(error)})
             return
         rows.append({**row, **agreement(scores, loo), "cost": counted, "passes": _per_text(seconds, texts) / forward})
 
     for method in OUR_METHODS:
-        add(OURS, method, "explain", lambda method=method: _counted(team, case, method), {"method": method})  # type: ignore[misc]
+        add(OURS, method, "explain", lambda _, method=method: _counted(team, case, method), {"method": method})  # type: ignore[misc]
     mean = float(np.mean(lengths))
     add("captum", "FeatureAblation", "loo", mean + 1, {"batch": 16})
     add("captum", "IntegratedGradients, 50 steps", "ig", 150.0, {"steps": 50})
@@ -49,7 +50,13 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     add("interpreto", "IntegratedGradients, 10 steps", "ig", 30.0, {"steps": 10})
     add("ferret", "LOO of taucorr_loo (deletion)", "loo", mean - 1, {})
     for evaluations in (50, 200):
-        add("shap", f"Partition, {evaluations} evaluations", "partition", float(evaluations), {"evaluations": evaluations, "batch": 16})
+        add(
+            "shap",
+            f"Partition, {evaluations} evaluations",
+            "partition",
+            lambda seconds: seconds["units"] / len(texts),
+            {"evaluations": evaluations, "batch": 16},
+        )
     team.forget()
     return rows
 
@@ -66,6 +73,6 @@ def _counted(team: Team, case: Path, method: str) -> float:
     return float(np.mean(team.answers(OURS, "costs", case, method=method)[0]))
 
 
-def _per_text(seconds: dict[str, float], texts: list[str]) -> float:
+def _per_text(seconds: Times, texts: list[str]) -> float:
     """CPU seconds of one text. Jobs that count variants are brought back to texts."""
     return seconds["cpu"] * seconds["units"] / len(texts)

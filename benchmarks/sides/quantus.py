@@ -51,7 +51,9 @@ def curves(case: Case, *, chunk: int = 1, count: int | None = None) -> Job:
     """MoRF and LeRF of random scores; `count` states in all, so that a step removes several features where there are more."""
     features = -(-len(case.ids[0]) // chunk)
     scores = np.random.default_rng(0).normal(size=features)
-    step = 1 if count is None else max(1, round(2 * features / count))
+    wanted = 1 if count is None else 2 * features / count
+    # It takes only steps that divide the number of features.
+    step = min((size for size in range(1, features + 1) if features % size == 0), key=lambda size: abs(size - wanted))
     return Job(lambda: flip(case, 0, [scores, -scores], chunk=chunk, step=step), 2 * -(-features // step))
 
 

@@ -12,11 +12,12 @@ from benchmarks.sides.plain import model_of
 
 
 def partition(case: Case, *, evaluations: int, batch: int = 8) -> Job:
-    """Owen values of the tokens between the special ones (which it gives a score too); a unit is one evaluation of the model."""
-    model, tokenizer = model_of(case), load_tokenizer(case.model)
+    """Owen values of all tokens; a unit is one evaluation of the model, counted in a first run."""
+    model, tokenizer, counted = model_of(case), load_tokenizer(case.model), [0]
 
     def explainer(target: int) -> Any:
         def value(texts: Any) -> Any:
+            counted[0] += len(texts)
             encoded = tokenizer([str(text) for text in texts], return_tensors="pt", padding=True)
             with torch.inference_mode():
                 logits = model(input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"]).logits
@@ -31,7 +32,8 @@ def partition(case: Case, *, evaluations: int, batch: int = 8) -> Job:
         found = [made[target]([text], max_evals=evaluations, batch_size=batch, silent=True).values[0] for text, target in pairs]
         return [np.asarray(of, dtype=np.float64) for of in found]
 
-    return Job(run, evaluations * len(case.texts))
+    run()
+    return Job(run, counted[0])
 
 
 JOBS = {"partition": partition}
