@@ -141,3 +141,22 @@ def test_a_manifest_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"schema": "other"}')
     with pytest.raises(DataError, match=r"is not a manifest of schema 'looprop.run'"):
         read_store(tmp_path)
+
+
+def test_a_large_run_is_compacted_into_parts_of_a_bounded_size_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"e{i:03d}" for i in range(60)]
+    with open_store(tmp_path, IDENTITY) as store:
+        for i in range(12):
+            store.add([row(name, method=method) for name in names[::-1][i::12] for method in "mn"])
+        before, pieces = store.rows(names), parts_of(tmp_path)
+        monkeypatch.setattr(module, "LARGEST", sum(map(module.parts.memory, pieces)) // 3 + 1)
+        store.compact(names)
+        assert store.rows(names) == before
+    assert len(parts_of(tmp_path)) == 3
+    again = read_store(tmp_path)
+    assert again.rows() == before, "the parts are in the order of the examples"
+    content = [path.read_bytes() for path in parts_of(tmp_path)]
+    monkeypatch.setattr(module, "LARGEST", sum(map(module.parts.memory, parts_of(tmp_path))) // 3 + 1)
+    with open_store(tmp_path, IDENTITY) as store:
+        store.compact(names)
+    assert [path.read_bytes() for path in parts_of(tmp_path)] == content, "what is compact is left alone"

@@ -27,7 +27,7 @@ from looprop.evaluation.lock import locked
 
 SCHEMA, VERSION = "looprop.run", 1
 DIGITS = 16  # of the checksum, in a part's name
-LARGEST = 128 * 2**20  # bytes in memory of the rows that are put into one part
+LARGEST = 64 * 2**20  # bytes in memory of the rows that are put into one part
 
 
 class Store:
