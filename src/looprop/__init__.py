@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from looprop.auditing.verb import audit
     from looprop.engine.plan import Plan
     from looprop.engine.tape import relevance
     from looprop.evaluation.verb import evaluate
@@ -24,12 +25,13 @@ _HOMES = {
     "Plan": "looprop.engine.plan",
     "Workbench": "looprop.workbench",
     "attribute": "looprop.tensors",
+    "audit": "looprop.auditing.verb",
     "evaluate": "looprop.evaluation.verb",
     "load": "looprop.workbench",
     "relevance": "looprop.engine.tape",
 }
 
-__all__ = ["Explanation", "Explanations", "Plan", "Workbench", "attribute", "evaluate", "load", "relevance"]
+__all__ = ["Explanation", "Explanations", "Plan", "Workbench", "attribute", "audit", "evaluate", "load", "relevance"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """Attention rollout against the literal product of the attention that the model itself hands out."""
 
 import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,3 +106,22 @@ def test_nothing_is_left_on_the_model() -> None:
     make_method("rollout").attribute([subject])
     assert all(module.training for module in model.modules())
     assert all(parameter.grad is None and parameter.requires_grad for parameter in model.parameters())
+
+
+def test_heads_that_are_folded_into_the_batch_all_count() -> None:
+    """torch's own attention, asked for its weights, writes them as (B H, T, T): of one input these are H heads, not one."""
+    subject = subject_of("torch-encoder")
+    fused = attention_maps(subject.adapter, subject.encoded)
+    by_looprop = make_method("looprop").attribute([subject])[0].scores
+    for module in subject.adapter.model.modules():
+        if isinstance(module, nn.MultiheadAttention):
+            module.forward = partial(_with_weights, module.forward)  # type: ignore[method-assign]
+    written = attention_maps(subject.adapter, subject.encoded)
+    for one, other in zip(fused, written, strict=True):
+        assert one.shape == other.shape == (4, len(subject.encoded), len(subject.encoded))
+        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-12)
+    np.testing.assert_allclose(make_method("looprop").attribute([subject])[0].scores, by_looprop, atol=1e-12)
+
+
+def _with_weights(forward: Any, *args: Any, **options: Any) -> Any:
+    return forward(*args, **{**options, "need_weights": True})

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from looprop.cli.auditing import audit
 from looprop.cli.demonstration import demo
 from looprop.cli.evaluating import evaluate
 from looprop.cli.experiments import report, reproduce
@@ -36,7 +37,7 @@ def _options(
     pass
 
 
-for _function in (explain, evaluate, reproduce, report, methods, demo):
+for _function in (explain, evaluate, audit, reproduce, report, methods, demo):
     app.command()(_function)
 
 

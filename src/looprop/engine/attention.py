@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from looprop.engine.degrees import degree, noted
 from looprop.engine.gradients import epsilon_factor, scale_gradient, weigh_gradient
 from looprop.engine.trace import mark, trace_of
 
@@ -40,14 +41,14 @@ class AttentionSite:
     bias: Tensor | None = None
 
 
-def with_heads(tensor: Tensor, weights: Tensor) -> Tensor:
-    """A site's values, output or gradient as (B, H, T, d): models also fold heads into the batch, or have none.
+def heads_of_one(tensor: Tensor, weights: Tensor) -> Tensor:
+    """A site's weights, values, output or gradient on a batch of one input, as (H, T, d).
 
-    weights: (B, H, T, T), (B H, T, T) or (B, T, T) as the softmax gave them.
+    weights: as the softmax gave them, (1, H, T, T), or (H, T, T) where the model folds heads into the batch or has one head.
     """
     if weights.dim() == 4 and tensor.dim() == 3:
-        return tensor.reshape(*weights.shape[:2], *tensor.shape[1:])
-    return tensor if tensor.dim() == 4 else tensor[:, None]
+        tensor = tensor.reshape(*weights.shape[:2], *tensor.shape[1:])
+    return tensor[0] if tensor.dim() == 4 else tensor
 
 
 def fused(call: Call) -> Any:
@@ -67,14 +68,15 @@ def fused(call: Call) -> Any:
     elif call.plan.epsilon:
         out = _unfused(call, query, key, value, given, rule)
     elif rule == "cp":
-        out = call.function(query.detach(), key.detach(), value, **given)
+        out = noted(call, call.function(query.detach(), key.detach(), value, **given), degree(value))
     else:
-        # A product is split in halves only where both of its factors are activations.
-        of_weights = 0.5 if value.requires_grad else 1.0
-        of_scores = 0.5 if query.requires_grad and key.requires_grad else 1.0
-        of_values = 0.5 if query.requires_grad or key.requires_grad else 1.0
-        query, key = (scale_gradient(x, of_weights * of_scores) if x.requires_grad else x for x in (query, key))
-        out = call.function(query, key, scale_gradient(value, of_values) if value.requires_grad else value, **given)
+        # A product is split only where both of its factors are activations: in halves, unless the canonical form counts more behind one.
+        behind = [degree(x) if x.requires_grad else 0 for x in (query, key, value)]
+        weights = min(1, behind[0] + behind[1])  # a softmax is one activation, whatever stands behind it
+        of_weights = weights / (weights + behind[2]) if weights else 0.0
+        shares = [of_weights * n / max(1, behind[0] + behind[1]) for n in behind[:2]] + [behind[2] / max(1, weights + behind[2])]
+        parts = (scale_gradient(x, share) if x.requires_grad else x for x, share in zip((query, key, value), shares, strict=True))
+        out = noted(call, call.function(*parts, **given), weights + behind[2] if call.plan.bilinear == "canonical" else 1)
     if mode.record:
         site.query, site.key, site.value, site.output = query, key, value, out
         site.mask, site.causal, site.scale = mask, bool(given.get("is_causal", False)), given.get("scale")

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from looprop.engine import attention
+from looprop.engine import attention, degrees
 from looprop.engine.call import Call
 from looprop.engine.gradients import constant_std_norm, epsilon_factor, scale_gradient, weigh_gradient
 from looprop.engine.trace import mark, trace_known
@@ -19,7 +19,8 @@ def linear(call: Call) -> Any:
         if added:
             raise call.refuse("it adds an activation to a product of two")
         return product(call)
-    return weighed(call, call.run(), without=None if added else bias)
+    out = weighed(call, call.run(), without=None if added else bias)
+    return out if bias is not None else degrees.still(call, out)
 
 
 def _bias(call: Call) -> Tensor | None:
@@ -75,17 +76,23 @@ def norm(call: Call) -> Any:
 
 def matrix_product(call: Call) -> Any:
     """Linear in its one activation, or a product of two."""
-    return product(call) if len(call.activations) > 1 else attention.values_met(call, weighed(call, call.run()))
+    if len(call.activations) > 1:
+        return product(call)
+    return degrees.still(call, attention.values_met(call, weighed(call, call.run())))
 
 
 def product(call: Call) -> Any:
-    """A product of two activations: half of the relevance to each, denominator 2 O + epsilon sign(O)."""
+    """A product of two activations: half of the relevance to each, denominator 2 O + epsilon sign(O).
+
+    In canonical form a factor that is itself a product of n activations gets n shares.
+    """
     plan, matrix = call.plan, call.name != "mul"
     if len(call.activations) > 2:
         raise call.refuse("it multiplies more than two activations at once")
-    out = call.run()
     rule = attention.product_rule(call) if matrix else plan.product
-    if rule == "gradient":
+    uneven = degrees.uneven(call) and rule != "gradient"
+    out = degrees.run_with_shares(call) if uneven else call.run()
+    if rule == "gradient" or uneven:
         halved = out
     elif plan.epsilon:
         halved = weigh_gradient(out, epsilon_factor(out.detach(), plan.epsilon, shares=2))
@@ -95,7 +102,8 @@ def product(call: Call) -> Any:
     # Weights times values are no scores: a softmax that meets them is not another attention.
     scores = matrix and trace_known(left).site is None and trace_known(right).site is None
     weighed = plan.epsilon and scores and rule != "gradient"
-    mark(halved, call.mode.fresh.but(product=(left, right) if scores else None, unweighted=out if weighed else None))
+    degree = degrees.total(call) if rule != "gradient" else 1
+    mark(halved, call.mode.fresh.but(product=(left, right) if scores else None, unweighted=out if weighed else None, degree=degree))
     return attention.values_met(call, halved) if matrix else halved
 
 

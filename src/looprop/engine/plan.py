@@ -14,6 +14,7 @@ BiasShare = Literal["keep", "printed"]
 NormRule = Literal["constant-std", "gradient"]
 ActivationRule = Literal["identity", "gradient"]
 ProductRule = Literal["halves", "gradient"]
+BilinearForm = Literal["pairs", "canonical"]
 
 
 def _choice(kind: str, value: str, allowed: Any) -> None:
@@ -34,6 +35,8 @@ class Plan:
     norm: "constant-std" holds the normaliser constant.
     activation: "identity" gives an activation function's input the relevance of its output.
     product: "halves" splits the relevance of a product of two activations.
+    bilinear: "pairs" splits at each product by itself, so that (x1 x2) x3 gives 1/4, 1/4, 1/2; "canonical" takes products one upon the
+        other, with only linear operations between them, as one k-linear operation with equal shares, in whatever order they are written.
     allow: names of operations that may pass their plain gradient although no rule covers them.
     rules: own rules by operation name, each a function of one `Call` (see docs/rules.md).
     """
@@ -45,6 +48,7 @@ class Plan:
     norm: NormRule = "constant-std"
     activation: ActivationRule = "identity"
     product: ProductRule = "halves"
+    bilinear: BilinearForm = "pairs"
     allow: frozenset[str] = frozenset()
     rules: Mapping[str, Callable[..., Any]] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -63,10 +67,13 @@ class Plan:
             ("norm rule", self.norm, NormRule),
             ("activation rule", self.activation, ActivationRule),
             ("product rule", self.product, ProductRule),
+            ("bilinear form", self.bilinear, BilinearForm),
         ):
             _choice(kind, value, allowed)
         if isinstance(self.epsilon, bool) or not isinstance(self.epsilon, (int, float)) or not 0.0 <= self.epsilon < math.inf:
             raise PlanError(f"epsilon must be a number >= 0, got {self.epsilon!r}")
+        if self.bilinear == "canonical" and self.epsilon:
+            raise PlanError(f"bilinear='canonical' has no stabilisers between its factors: epsilon must be 0, got {self.epsilon!r}")
         object.__setattr__(self, "allow", frozenset(self.allow))
 
     def rule(self, layer: int) -> AttentionRule:
@@ -102,6 +109,7 @@ class Plan:
             "norm": self.norm,
             "activation": self.activation,
             "product": self.product,
+            "bilinear": self.bilinear,
             "allow": sorted(self.allow),
             "rules": sorted(self.rules),
         }

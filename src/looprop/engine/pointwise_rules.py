@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from looprop.engine import attention, operations
+from looprop.engine import attention, degrees, operations
 from looprop.engine.call import Call
 from looprop.engine.gradients import epsilon_factor, identity_rule, scale_gradient, weigh_gradient
 from looprop.engine.linear_rules import product, weighed
@@ -28,6 +28,7 @@ def add(call: Call) -> Any:
     mean_square = (trace.mean_square and len(call.activations) == 1) or (call.name in REDUCTION and trace.square)
     if mean_square or trace.product is not None:
         mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, mean_square=mean_square))
+    out = degrees.summed(call, out)
     if call.mode.embedding_sum is not None and len(call.activations) == 1 and call.activations[0] is call.mode.embedding_sum:
         call.mode.embedding_sum = out
     return out
@@ -61,7 +62,7 @@ def scale(call: Call) -> Any:
             raise call.refuse("it divides by an activation")
         out = call.run()
         trace = trace_known(acts[0])
-        return mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, site=trace.site))
+        return mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, site=trace.site, degree=trace.degree))
     if call.name != "mul":
         raise call.refuse("it divides by an activation; only a norm's standard deviation may divide")
     return product(call)
@@ -98,6 +99,7 @@ def pointwise(call: Call) -> Any:
     at_zero = 0.0 if settled else float(call.run(*(_at_zero(a) for a in call.args)))
     culprit = next((t.culprit for t in before if t.culprit), call.name)
     out = identity_rule(origin, value, whole=settled)
+    square = _is_square(call, before)
     return mark(
         out,
         call.mode.fresh.but(
@@ -105,8 +107,9 @@ def pointwise(call: Call) -> Any:
             at_zero=at_zero,
             culprit=culprit,
             linear=False,
-            square=_is_square(call, before),
+            square=square,
             product=before[0].product,
+            degree=2 * trace_known(origin).degree if square and call.plan.bilinear == "canonical" else 1,
         ),
     )
 

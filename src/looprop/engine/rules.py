@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from looprop.engine import attention, linear_rules, operations, pointwise_rules
+from looprop.engine import attention, degrees, linear_rules, operations, pointwise_rules
 from looprop.engine.call import Call, Rule, cut_off
 from looprop.engine.location import inside_a_module
 from looprop.engine.trace import mark, trace_known
@@ -18,7 +18,12 @@ def pass_through(call: Call) -> Any:
         mark(
             out,
             call.mode.fresh.but(
-                product=first.product, factor=first.factor, site=first.site, mean_square=first.mean_square, square=first.square
+                product=first.product,
+                factor=first.factor,
+                site=first.site,
+                mean_square=first.mean_square,
+                square=first.square,
+                degree=degrees.common(call),
             ),
         )
     return out

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from looprop.engine.plan import BiasShare, Plan, parse_layers
+from looprop.engine.plan import BiasShare, BilinearForm, Plan, parse_layers
 from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
 from looprop.methods.propagation import cost, propagate
@@ -27,6 +27,7 @@ class LRP(Method):
         cp: str | int | None = None,
         epsilon: float = 0.0,
         bias: BiasShare = "keep",
+        bilinear: BilinearForm = "pairs",
         readout: Literal["word", "sum"] = "word",
         plan: Plan | None = None,
     ) -> None:
@@ -37,9 +38,11 @@ class LRP(Method):
                 attention = "cp"
             elif self.cp is not None and not self._open:
                 attention = {layer: "cp" for layer in parse_layers(self.cp)}
-            plan = Plan(attention=attention, epsilon=epsilon, bias=bias)
-        elif cp is not None or epsilon or bias != "keep":
-            raise InputError("a plan holds its own layers, epsilon and bias share: give either a plan or cp, epsilon and bias")
+            plan = Plan(attention=attention, epsilon=epsilon, bias=bias, bilinear=bilinear)
+        elif cp is not None or epsilon or bias != "keep" or bilinear != "pairs":
+            raise InputError(
+                "a plan holds its own layers, epsilon, bias share and form of products: give either a plan or cp, epsilon, bias, bilinear"
+            )
         self.readout, self.plan = readout, plan
 
     @property
@@ -75,8 +78,15 @@ class AttnLRP(LRP):
     name = "attnlrp"
     summary = "relevance through values and attention weights, softmax by its Taylor rule"
 
-    def __init__(self, *, epsilon: float = 0.0, bias: BiasShare = "keep", readout: Literal["word", "sum"] = "word") -> None:
-        super().__init__(epsilon=epsilon, bias=bias, readout=readout)
+    def __init__(
+        self,
+        *,
+        epsilon: float = 0.0,
+        bias: BiasShare = "keep",
+        bilinear: BilinearForm = "pairs",
+        readout: Literal["word", "sum"] = "word",
+    ) -> None:
+        super().__init__(epsilon=epsilon, bias=bias, bilinear=bilinear, readout=readout)
 
 
 class CPLRP(LRP):
@@ -85,5 +95,12 @@ class CPLRP(LRP):
     name = "cp-lrp"
     summary = "relevance through values only, attention weights held constant"
 
-    def __init__(self, *, epsilon: float = 0.0, bias: BiasShare = "keep", readout: Literal["word", "sum"] = "word") -> None:
-        super().__init__(cp="all", epsilon=epsilon, bias=bias, readout=readout)
+    def __init__(
+        self,
+        *,
+        epsilon: float = 0.0,
+        bias: BiasShare = "keep",
+        bilinear: BilinearForm = "pairs",
+        readout: Literal["word", "sum"] = "word",
+    ) -> None:
+        super().__init__(cp="all", epsilon=epsilon, bias=bias, bilinear=bilinear, readout=readout)

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from looprop.engine.attention import with_heads
+from looprop.engine.attention import heads_of_one
 from looprop.engine.plan import GRADIENT, Plan
 from looprop.engine.rows import Kept, keep_site
 from looprop.engine.tape import relevance
@@ -88,8 +88,8 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
         assert site.value is not None
         assert site.output is not None
         weights = site_weights(site).detach()
-        values, outputs, slopes = (with_heads(t, weights)[0] for t in (site.value.detach(), site.output.detach(), gradient))
-        weights = with_heads(weights, weights)[0]  # (H, T, T)
+        values, outputs, slopes = (heads_of_one(t, weights) for t in (site.value.detach(), site.output.detach(), gradient))
+        weights = heads_of_one(weights, weights)  # (H, T, T)
         values = values.repeat_interleave(len(weights) // len(values), 0)  # grouped queries share values
         part = barring_effect(weights, values, outputs, slopes, member)
         effect, size = effect + part, size + part.abs()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from looprop.engine.attention import AttentionSite, additive_mask
+from looprop.engine.attention import AttentionSite, additive_mask, heads_of_one
 from looprop.engine.plan import GRADIENT
 from looprop.engine.tape import relevance
 from looprop.errors import InputError
@@ -28,9 +28,8 @@ def attention_maps(adapter: Adapter, encoded: Encoded) -> list[Tensor]:
         relevance(adapter.model, GRADIENT, explained_weight=adapter.explained_weight, record=True) as tape,
     ):
         adapter.forward(adapter.watch(tape, encoded.inputs))
-    maps = [site_weights(site)[0].detach() for site in tape.sites]
-    # Attention written without heads has one.
-    return [m if m.dim() == 3 else m[None] for m in maps]
+    maps = [site_weights(site).detach() for site in tape.sites]
+    return [heads_of_one(weights, weights) for weights in maps]
 
 
 def site_weights(site: AttentionSite) -> Tensor:

@@ -1,0 +1,1 @@
+"""Does an explanation depend on how the model is written? Equivalent rewrites, their proof, sanity checks, verdicts."""

@@ -1,0 +1,19 @@
+"""What an audit runs unless told otherwise, without importing torch."""
+
+# Few steps for integrated gradients: whether it depends on the writing does not depend on how fine its sum is.
+METHODS = ("loo", "looprop", "attnlrp", "cp-lrp", "lrp[cp=2:]", "grad-x-input", "ig[steps=5]", "rollout", "random")
+
+STAGES = 3
+"""Weights are shuffled in the last third of the layers, in the last two thirds, and in all."""
+
+CHECKED = 8
+"""Checks that ask the methods again do so on this many of the inputs."""
+
+
+def steps(rewrites: int, *, checks: bool = True) -> int:
+    """How many steps an audit takes, for a progress bar: the model as it is, every rewrite, every check.
+
+    >>> steps(2), steps(2, checks=False)
+    (8, 3)
+    """
+    return 1 + rewrites + (STAGES + 2 if checks else 0)

@@ -1,0 +1,54 @@
+"""A model in float64 throughout, so that what differs differs because of the method and not because of rounding."""
+
+from copy import copy, deepcopy
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from looprop.auditing.changes import Changes
+from looprop.errors import ModelError
+from looprop.models.adapter import Adapter
+
+Precision = Literal["float64", "model"]
+
+# These take a dtype by position; everything else by name.
+_CASTS = frozenset({Tensor.to, Tensor.type})
+
+
+class FullPrecision(TorchFunctionMode):
+    """Models cast to float32 in places (norms, softmax, rotary tables): here those casts are to float64."""
+
+    def __torch_function__(self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if function is Tensor.float:
+            function = Tensor.double
+        elif function in _CASTS:
+            args = tuple(torch.float64 if a is torch.float32 else a for a in args)
+        if kwargs and kwargs.get("dtype") is torch.float32:
+            kwargs = {**kwargs, "dtype": torch.float64}
+        return function(*args, **(kwargs or {}))
+
+
+def renewed(adapter: Adapter) -> Adapter:
+    """The same model behind an adapter that has found out nothing yet: what is proven of one writing need not hold for another."""
+    other = copy(adapter)
+    other.proofs, other._layers = {}, None
+    return other
+
+
+def in_float64(adapter: Adapter) -> Adapter:
+    """An adapter of a copy of the model that computes in float64. The model itself is not touched."""
+    try:
+        model = deepcopy(adapter.model).double()
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        raise ModelError(f"{adapter.name} cannot be copied ({error}): use precision='model'") from error
+    Changes().run_under(model, FullPrecision)
+    other = renewed(adapter)
+    other.model = model
+    return other
+
+
+def doubled(value: Any) -> Any:
+    """Floating-point inputs in float64, everything else as it is."""
+    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value

@@ -1,0 +1,77 @@
+"""The proof that a rewrite computes the same function: the same logits and the same gradients on the inputs of the audit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from looprop.engine.plan import GRADIENT
+from looprop.engine.tape import relevance
+from looprop.models.adapter import Adapter
+from looprop.models.subject import Subject
+
+# Relative to the largest entry. Rounding stays far below, and a change of the function far above.
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What a model does on one input: its logits, and the gradient of the target at the explained tensor."""
+
+    logits: Tensor
+    gradient: Tensor
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The largest deviations of logits and gradients over all inputs, each relative to the largest entry."""
+
+    logits: float
+    gradient: float
+    tolerance: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether both are rounding errors; NaN is not."""
+        return self.logits <= self.tolerance and self.gradient <= self.tolerance
+
+
+def rebound(subjects: Sequence[Subject], adapter: Adapter) -> list[Subject]:
+    """The same inputs, targets and features on another writing of the model, with nothing known yet."""
+    return [Subject(adapter, s.encoded, s.target, s.features) for s in subjects]
+
+
+def behaviour(subjects: Sequence[Subject]) -> list[Behaviour]:
+    """Logits and gradients on every input."""
+    return [_behaviour(subject) for subject in subjects]
+
+
+def _behaviour(subject: Subject) -> Behaviour:
+    adapter = subject.adapter
+    with adapter.evaluating(), relevance(adapter.model, GRADIENT, explained_weight=adapter.explained_weight) as tape:
+        logits = adapter.forward(adapter.watch(tape, subject.encoded.inputs), positions=subject.target.positions)
+        with torch._C.DisableTorchFunction():
+            value = subject.target.value(logits)
+        (gradient,) = tape.gradients(value, [tape.explained])
+    return Behaviour(logits.detach(), gradient)
+
+
+def prove(before: Sequence[Behaviour], after: Sequence[Behaviour]) -> Proof:
+    """Compare what a model did before and after a rewrite."""
+    tolerance = TOLERANCE.get(before[0].logits.dtype, TOLERANCE[torch.float32])
+    logits = [_deviation(b.logits, a.logits) for b, a in zip(before, after, strict=True)]
+    gradients = [_deviation(b.gradient, a.gradient) for b, a in zip(before, after, strict=True)]
+    return Proof(_largest(logits), _largest(gradients), tolerance)
+
+
+def _deviation(before: Tensor, after: Tensor) -> float:
+    if before.shape != after.shape:
+        return float("nan")
+    size = before.abs().max()
+    return float((after - before).abs().max() / (size if size > 0 else 1.0))
+
+
+def _largest(values: Sequence[float]) -> float:
+    """The largest, or NaN if one of them is: a deviation that is not a number is no small one."""
+    return float(torch.tensor(values, dtype=torch.float64).max())

@@ -1,0 +1,163 @@
+"""The result of an audit: what each rewrite did, how each method took it, the sanity checks, and a verdict per method."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from looprop.auditing.verdicts import Verdict, judge
+from looprop.errors import DataError
+from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
+
+if TYPE_CHECKING:
+    import pandas
+
+SCHEMA, VERSION = "looprop.audit", 1
+
+Status = Literal["applied", "nothing to change", "refused"]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One rewrite of the model.
+
+    places: what was changed. unsupported: what was met and left alone, with the reason. logits, gradient: the largest relative deviations
+    of the proof, NaN where there was none. reason: of a refusal.
+    """
+
+    rewrite: str
+    summary: str
+    status: Status
+    places: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    logits: float = math.nan
+    gradient: float = math.nan
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method under one rewrite: see `Agreement`.
+
+    loo_r: mean r of the explanation after the rewrite with leave-one-out. refused: why there is no explanation to compare.
+    """
+
+    method: str
+    rewrite: str
+    r: float = math.nan
+    lowest_r: float = math.nan
+    change: float = math.nan
+    top: float = math.nan
+    loo_r: float = math.nan
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The sanity checks of one method.
+
+    residual: median over inputs of |f - sum of scores| / |f|, or of the residual that the method states. complete: it promises none.
+    randomised: mean r with the explanation of the model whose weights are shuffled from the last layer down, stage by stage.
+    shifted, shifted_r: largest relative change and mean r when the input is shifted by a constant that the model takes off again.
+    batched: largest relative change between inputs explained alone and in one batch.
+    loo_r: mean r with leave-one-out. refused: why there are none.
+    """
+
+    method: str
+    residual: float = math.nan
+    complete: bool = False
+    randomised: tuple[float, ...] = ()
+    shifted: float = math.nan
+    shifted_r: float = math.nan
+    batched: float = math.nan
+    loo_r: float = math.nan
+    refused: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Methods under equivalent rewrites of one model.
+
+    about: model, precision, tolerance, and the manifest: versions, machine, hashes of weights and inputs.
+    """
+
+    attempts: tuple[Attempt, ...]
+    rows: tuple[Row, ...]
+    checks: tuple[Checks, ...]
+    title: str
+    tolerance: float
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods, in the order they were asked for."""
+        return [check.method for check in self.checks]
+
+    @property
+    def applied(self) -> list[str]:
+        """The rewrites that were carried out and proven."""
+        return [attempt.rewrite for attempt in self.attempts if attempt.status == "applied"]
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """What is to be said of each method, in a word and in a sentence."""
+        return {
+            check.method: judge([row for row in self.rows if row.method == check.method], check, self.tolerance) for check in self.checks
+        }
+
+    def row(self, method: str, rewrite: str) -> Row:
+        """One cell of the table."""
+        for row in self.rows:
+            if (row.method, row.rewrite) == (method, rewrite):
+                return row
+        raise DataError(
+            f"there is no {method!r} under {rewrite!r}; methods: {', '.join(self.methods)}; rewrites: {', '.join(self.applied)}"
+        )
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The rows as a table."""
+        import pandas
+
+        return pandas.DataFrame([asdict(row) for row in self.rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; NaN becomes None."""
+        data = {"schema": SCHEMA, "version": VERSION, "title": self.title, "tolerance": self.tolerance, "about": dict(self.about)}
+        data["verdicts"] = {method: asdict(verdict) for method, verdict in self.verdicts.items()}
+        for name, items in (("rewrites", self.attempts), ("rows", self.rows), ("checks", self.checks)):
+            data[name] = [asdict(item) for item in items]
+        return {key: plain(value, key) for key, value in data.items()}
+
+    def save(self, path: str | Path) -> Path:
+        """Writes .json or .html."""
+        if file_kind(path, (".json", ".html")) == ".json":
+            return write_whole(path, to_json(self.to_dict()))
+        from looprop.auditing.page import audit_page
+
+        return write_whole(path, audit_page(self).encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Audit":
+        """Reads what `save` wrote as .json."""
+        data = read_json(path)
+        check_schema(data, SCHEMA, VERSION)
+        attempts = tuple(Attempt(**_read(item)) for item in data["rewrites"])
+        rows = tuple(Row(**_read(item)) for item in data["rows"])
+        checks = tuple(Checks(**_read(item)) for item in data["checks"])
+        return cls(attempts, rows, checks, data["title"], data["tolerance"], data["about"])
+
+    def _repr_html_(self) -> str:
+        from looprop.auditing.page import audit_fragment
+
+        return audit_fragment(self)
+
+
+def _read(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What `plain` made of NaN and tuples, made good."""
+    return {key: math.nan if value is None else _tuple(value) if isinstance(value, Sequence) else value for key, value in item.items()}
+
+
+def _tuple(value: Any) -> Any:
+    return value if isinstance(value, str) else tuple(math.nan if item is None else item for item in value)

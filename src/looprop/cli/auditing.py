@@ -1,0 +1,129 @@
+"""`looprop audit`: does an explanation depend on how the model is written?"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from looprop.auditing.catalogue import CATALOGUE, check_rewrites
+from looprop.auditing.defaults import METHODS, steps
+from looprop.cli.arguments import check_methods, check_place
+from looprop.cli.evaluating import read_data
+from looprop.cli.explaining import load_bench
+from looprop.cli.options import Debug, Html, Json, Limit, Methods, Model, NoColor, Seed
+from looprop.cli.shell import command, output, progress, quiet_libraries, say
+
+if TYPE_CHECKING:
+    from looprop.auditing.result import Audit
+
+CASES = ("product", "mnist")
+
+
+def _complete(start: str) -> list[tuple[str, str]]:
+    return [(entry.name, entry.summary) for entry in CATALOGUE.values() if entry.name.startswith(start)]
+
+
+@command
+def audit(
+    data: Annotated[
+        str,
+        typer.Argument(help="sst2, imdb, demo, a file of texts (.txt, .csv, .tsv, .jsonl, .parquet); or the paper's own product or mnist."),
+    ],
+    method: Methods = None,
+    rewrite: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rewrite", "-r", metavar="NAME", autocompletion=_complete, show_default=False,
+            help=f"A rewrite; repeat for more. [default: all of {', '.join(CATALOGUE)}]",
+        ),
+    ] = None,
+    model: Model = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    split: Annotated[str | None, typer.Option(help="The part of a named data set.", show_default=False)] = None,
+    column: Annotated[str | None, typer.Option(help="The column of the texts in a file.", show_default=False)] = None,
+    precision: Annotated[str, typer.Option(help="float64: a copy of the model in float64; model: the model as it is.")] = "float64",
+    checks: Annotated[bool, typer.Option("--checks/--no-checks", help="Sanity checks beside the rewrites.")] = True,
+    html: Html = None,
+    json_: Json = False,
+    no_color: NoColor = False,
+    debug: Debug = False,
+) -> None:  # fmt: skip
+    """Write the model in other ways that compute the same, and see whose explanations change.
+
+    Without --method: all, integrated gradients with 5 steps. A rewrite that cannot be proven to compute the same is refused.
+    """
+    methods = check_methods(method or list(METHODS))
+    rewrites = check_rewrites(rewrite or CATALOGUE)
+    check_place(html, ".html")
+    own = data in CASES
+    if own and (model is not None or split is not None or column is not None):
+        raise typer.BadParameter(f"{data} brings its own model and inputs: it takes no --model, --split or --column")
+    texts = None if own else read_data(data, split=split, column=column, limit=limit, seed=seed)
+    with progress("training the network" if data == "mnist" else "loading the model"):
+        if texts is None:
+            quiet_libraries(online=False)
+            from looprop.experiments.audits import audit_case
+
+            case = audit_case(data, limit=limit, seed=seed)
+        else:
+            bench = load_bench(model)
+    from looprop.auditing import verb
+
+    with progress("the model as it is", steps(len(rewrites), checks=checks)) as advance:
+        result = verb.audit(
+            bench if texts is not None else case.model,
+            texts if texts is not None else case.inputs,
+            methods=methods, rewrites=rewrites, precision=precision, checks=checks, advance=advance,  # type: ignore[arg-type]
+            title=None if texts is not None else case.title,
+        )  # fmt: skip
+    if html is not None:
+        say(f"wrote {result.save(html)}")
+    if json_:
+        from looprop.files import to_json
+
+        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
+    else:
+        show_audit(result, no_color=no_color)
+
+
+def show_audit(result: "Audit", *, no_color: bool) -> None:
+    """Verdicts, the table of changes, the checks, and what was refused or left alone."""
+    from looprop.auditing.page import SIGNS, change_text
+    from looprop.display.data import correlation
+    from looprop.display.terminal import table
+
+    console = output(no_color=no_color)
+    console.print(f"{result.about['model']} on {result.title}", style="bold", markup=False)
+    console.print()
+    for name, verdict in result.verdicts.items():
+        console.print(f"{SIGNS[verdict.word]} {name}: {verdict.sentence}", markup=False)
+        for flag in verdict.flags:
+            console.print(f"    ! {flag}", markup=False)
+    if result.applied:
+        console.print()
+        console.print("Largest change of scores in %", style="bold", markup=False)
+        known = [[result.row(name, rewrite) for rewrite in result.applied] for name in result.methods]
+        rows = [
+            [name, *("refused" if row.refused else change_text(row.change, result.tolerance) for row in own)]
+            for name, own in zip(result.methods, known, strict=True)
+            if not all(row.refused for row in own)
+        ]
+        # One line per rewrite: there are more rewrites than a terminal is wide.
+        turned = [[rewrite, *(row[i + 1] for row in rows)] for i, rewrite in enumerate(result.applied)]
+        console.print(table(["rewrite", *(row[0] for row in rows)], turned, numeric=frozenset(range(1, len(rows) + 1))))
+    if any(check.randomised for check in result.checks):
+        console.print()
+        console.print("Mean r while weights are shuffled from the last layer down: a third, two thirds, all", style="bold", markup=False)
+        shuffled = [[check.method, *map(correlation, check.randomised)] for check in result.checks if check.randomised]
+        console.print(table(["method", "1/3", "2/3", "all"], shuffled, numeric=frozenset({1, 2, 3})))
+    console.print()
+    for attempt in result.attempts:
+        if attempt.status == "refused":
+            console.print(f"refused: {attempt.rewrite}: {attempt.reason}", markup=False)
+    nothing = [attempt.rewrite for attempt in result.attempts if attempt.status == "nothing to change"]
+    if nothing:
+        console.print(f"nothing to change for: {', '.join(nothing)}", style="dim", markup=False)
+    for attempt in result.attempts:
+        if attempt.unsupported:
+            more = f" (and {len(attempt.unsupported) - 1} more)" if len(attempt.unsupported) > 1 else ""
+            console.print(f"left alone by {attempt.rewrite}: {attempt.unsupported[0]}{more}", style="dim", markup=False)

@@ -1,0 +1,185 @@
+"""The bench against peers: the page is the JSON, two runs are compared rightly, and a side's process answers, fails and ends as it should.
+
+What takes long or needs the peers' environments is the bench itself (`python -m benchmarks --quick`).
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from benchmarks.__main__ import PAGE, README, RESULT
+from benchmarks.common import RESULTS
+from benchmarks.compare import compare
+from benchmarks.environments import PEERS, tidy, torch_pin
+from benchmarks.exchange import load_model, read_case, save_model, write_case, write_model
+from benchmarks.render import BLOCK, render, render_passage
+from benchmarks.script import metrics as metrics_by_hand
+from benchmarks.sections.growth import exponent
+from benchmarks.sections.limit import operations
+from benchmarks.targets import targets
+from benchmarks.team import Side, SideError, Team, Turn
+
+from looprop.metrics import Case, get_metric, metric_names
+
+ROOT = Path(__file__).parents[1]
+
+
+def timed(side: str, job: str, ratio: float, *, group: str = "loo", tokens: int = 8, batch: int = 1) -> dict[str, Any]:
+    row: dict[str, Any] = {"group": group, "model": "BERT", "tokens": tokens, "batch": batch, "side": side, "job": job, "cpu": ratio / 100}
+    return {**row, "wall": ratio / 50, "ratio": ratio, "spread": [ratio * 0.9, ratio * 1.1], "rounds": 3, "units": 1}
+
+
+def result(**ratios: float) -> dict[str, Any]:
+    rows = [timed("looprop", "forward pass", 1.0), timed("looprop", "LOO", ratios.get("ours", 0.5))]
+    rows += [timed(side, "loo", ratio) for side, ratio in ratios.items() if side != "ours"]
+    rows.append({"group": "loo", "model": "BERT", "tokens": 8, "batch": 1, "side": "ferret", "job": "LOO", "error": "ImportError: a|b"})
+    where = {"processor": "test", "cores": 2, "threads": 2, "system": "Linux", "python": "3.11"}
+    section = {"seconds": 60.0, "machine": where, "versions": {"looprop": {"torch": "1"}}, "rows": rows}
+    return {"sections": {"speed": section}}
+
+
+def test_the_page_says_what_the_json_says() -> None:
+    page = render(result(captum=0.75, interpreto=1.25))
+    for figure in ("0.50 [0.45, 0.55]", "0.75 [0.68, 0.83]", "1.25 [1.12, 1.38]", "1 = 10 ms", "failed", "ImportError: a/b"):
+        assert figure in page
+    assert page != render(result(captum=0.75, interpreto=1.26))
+
+
+def test_a_target_is_its_worst_case() -> None:
+    (target,) = targets(result(ours=0.5, captum=0.75, interpreto=0.6))
+    assert target.value == pytest.approx(1.2)
+    assert target.met
+    assert "interpreto" in target.where
+    (missed,) = targets(result(ours=0.5, captum=0.45))
+    assert not missed.met
+
+
+def test_relevance_is_held_to_forward_and_gradient() -> None:
+    measured = result()
+    rows = [timed("looprop", job, ratio, group="explanation") for job, ratio in (("AttnLRP", 3.6), ("forward + gradient", 3.0))]
+    rows += [timed("looprop", job, ratio, group="explanation", tokens=32) for job, ratio in (("AttnLRP", 3.0), ("forward + gradient", 3.0))]
+    measured["sections"]["speed"]["rows"] = rows
+    (target,) = targets(measured)
+    assert target.value == pytest.approx(1.2)
+    assert not target.met
+
+
+def test_two_runs_are_compared_ratio_by_ratio() -> None:
+    first = result(captum=0.75, interpreto=1.0)
+    assert compare(first, result(captum=0.8, interpreto=1.1)) == []
+    (line,) = compare(first, result(captum=0.75, interpreto=1.3))
+    assert "interpreto" in line
+    (line,) = compare(first, result(captum=0.75))
+    assert "only in the first" in line
+
+
+def test_every_figure_of_page_and_readme_is_in_the_committed_json() -> None:
+    readme = README.read_text(encoding="utf-8")
+    assert BLOCK.search(readme), "the README has lost the marks between which its figures stand"
+    if not RESULT.exists():
+        assert not PAGE.exists(), "the page has no JSON to come from"
+        assert BLOCK.search(readme)[0].count("\n") == 1, "the README has figures without a JSON"  # type: ignore[index]
+        return
+    measured = json.loads(RESULT.read_text(encoding="utf-8"))
+    assert not measured["quick"], "the committed result must not be one of --quick"
+    assert PAGE.read_text(encoding="utf-8") == render(measured), "run python -m benchmarks --render"
+    assert readme == render_passage(measured, readme), "run python -m benchmarks --render"
+
+
+def test_no_other_page_praises_speed_without_a_measurement() -> None:
+    for page in (README, *sorted((ROOT / "docs").rglob("*.md"))):
+        text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+        if page != PAGE:
+            found = re.findall(r"[\d.]+ times (?:as fast|faster|quicker|as quick)", text)
+            assert not found, f"{page.name}: {found} must come from benchmarks/results"
+
+
+def test_committed_results_hold_no_paths_of_a_machine() -> None:
+    for path in RESULTS.glob("*.json"):
+        assert not re.search(r"/(?:tmp|home|root|work|Users)/|https?://", path.read_text(encoding="utf-8")), path.name
+
+
+def test_torch_is_pinned_for_every_peer() -> None:
+    assert re.fullmatch(r"torch==[\d.]+", torch_pin())
+    assert all("==" in peer.requirements[0] for peer in PEERS.values())
+
+
+def test_errors_are_told_without_paths() -> None:
+    assert tidy("ERROR: could not open /home/me/x/lib.py at https://index.example/simple") == "ERROR: could not open lib.py at (address)"
+
+
+def test_exponent_and_operations_follow_their_definitions() -> None:
+    sizes = [8, 16, 64]
+    assert exponent(sizes, [2e-3 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+    # One layer, width 2, one token: four projections of 2 x 2, two of 2 x 8, a multiplication and an addition each; attention 2 x 2 x 2.
+    assert operations(1, 2, 1) * 1e9 == 2 * (4 * 4 + 2 * 16) + 2 * 2 * 2
+
+
+def test_models_and_inputs_survive_the_exchange(tmp_path: Path) -> None:
+    config = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "vocab_size": 20,
+        "num_labels": 2,
+    }
+    folder = write_model(tmp_path / "model", "bert", config, seed=3)
+    model = load_model(folder)
+    save_model(tmp_path / "again", "bert", config, model.state_dict())
+    assert all((a == b).all() for a, b in zip(model.parameters(), load_model(tmp_path / "again").parameters(), strict=True))
+    ids = [np.array([2, 5, 3]), np.array([2, 3])]
+    case = read_case(write_case(tmp_path / "case", folder, ids, ["a", "b"], [1, 0]))
+    assert [of.tolist() for of in case.ids] == [[2, 5, 3], [2, 3]]
+    assert (case.model, case.texts, case.targets) == (folder, ("a", "b"), (1, 0))
+
+
+def test_the_script_computes_our_metrics() -> None:
+    draw = np.random.default_rng(0)
+    scores, loo, weights = draw.normal(size=6), draw.normal(size=6), draw.normal(size=6)
+    special = np.array([True, *[False] * 4, True])
+
+    def forward(keep: Any) -> Any:
+        return keep.double() @ torch.from_numpy(weights)
+
+    by_hand = metrics_by_hand(scores, loo, special, float(weights.sum()), forward)
+    assert by_hand.keys() == set(metric_names())
+    curves = {}
+    for name, order in (("morf_curve", np.argsort(-scores)), ("lerf_curve", np.argsort(scores))):
+        curves[name] = weights.sum() - np.cumsum(weights[order])[:-1]
+    case = Case(scores, loo=loo, special=special, curve_scores=scores, output=float(weights.sum()), **curves)
+    for name, value in by_hand.items():
+        assert value == pytest.approx(get_metric(name)(case)), name
+
+
+@pytest.mark.slow
+def test_a_side_takes_turns_fails_and_ends(tmp_path: Path) -> None:
+    config = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "vocab_size": 20,
+        "num_labels": 2,
+    }
+    case = write_case(tmp_path / "case", write_model(tmp_path / "model", "bert", config), [np.array([2, 5, 7, 3])], ["x"], [1])
+    members = Team(1)
+    try:
+        turns = [Turn("looprop", "forward", case), Turn("looprop", "loo", case, options={"count": 2}), Turn("looprop", "nonsense", case)]
+        plain, loo, wrong = members.take_turns(turns, repeats=2, memory=True)
+        assert plain["ratio"] == 1.0
+        assert loo["units"] == 2
+        assert loo["cpu"] > 0
+        assert "nonsense" in wrong["error"]
+        (ours,) = members.answers("looprop", "loo", case)
+        (loop,) = members.answers("looprop", "loo-loop", case)
+        assert ours == pytest.approx(loop, abs=1e-6)
+    finally:
+        members.close()
+    with pytest.raises(SideError, match="ModuleNotFoundError"):
+        Side("no-such-side", Path(sys.executable), 1)
