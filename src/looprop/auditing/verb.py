@@ -68,7 +68,7 @@ def audit(
     """
     if precision not in get_args(Precision):
         raise UnknownNameError("precision", str(precision), get_args(Precision))
-    chosen = {method if isinstance(method, str) else method.name: make_method(method) for method in methods}
+    chosen = _chosen(methods)
     planned = make_rewrites(rewrites)
     if not chosen:
         raise InputError("there are no methods to audit")
@@ -85,7 +85,7 @@ def audit(
         start, processor, began = now(), time.process_time(), time.perf_counter()
         before = weights_hash(adapter.model)
         make = partial(
-            _set_up, adapter, items, chosen, precision=precision, target=target, features=features, truncation=truncation
+            _set_up, adapter, items, tuple(methods), precision=precision, target=target, features=features, truncation=truncation
         )  # fmt: skip
         bench, account = make(), None
         subjects = bench.subjects
@@ -125,10 +125,14 @@ def audit(
     return Audit(tuple(attempts), tuple(rows), tuple(found), title, bench.tolerance, about)
 
 
+def _chosen(methods: Sequence[str | Method]) -> dict[str, Method]:
+    return {method if isinstance(method, str) else method.name: make_method(method) for method in methods}
+
+
 def _set_up(
     adapter: Adapter,
     items: Sequence[Any],
-    methods: dict[str, Method],
+    methods: Sequence[str | Method],
     *,
     precision: Precision,
     target: TargetLike,
@@ -137,7 +141,7 @@ def _set_up(
 ) -> "_Bench":
     work = in_float64(adapter) if precision == "float64" else adapter
     given = [doubled(item) for item in items] if precision == "float64" else items
-    return _Bench(work, [bind(work, item, target=target, features=features, truncation=truncation) for item in given], methods)
+    return _Bench(work, [bind(work, item, target=target, features=features, truncation=truncation) for item in given], _chosen(methods))
 
 
 class _Bench:
