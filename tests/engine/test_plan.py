@@ -178,6 +178,6 @@ def test_plans_cannot_be_changed_from_outside() -> None:
 
 
 def test_a_plan_can_be_sent_to_another_process() -> None:
-    plan = Plan(attention={2: "cp-lrp"}, otherwise="attnlrp", epsilon=0.5, allow=frozenset({"sin"}), rules={"tanh": abs})
+    plan = Plan(attention={2: "cp"}, otherwise="attnlrp", epsilon=0.5, allow=frozenset({"sin"}), rules={"tanh": abs})
     assert pickle.loads(pickle.dumps(plan)) == plan
     assert pickle.loads(pickle.dumps(make_method("lrp[cp=1:]"))).options == make_method("lrp[cp=1:]").options
