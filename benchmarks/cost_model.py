@@ -97,7 +97,7 @@ def study(rates: dict[str, float], share: float) -> list[dict[str, Any]]:
     return rows
 
 
-def measured_rates(*, quick: bool) -> list[dict[str, Any]]:
+def measured_rates(models: list[str], *, quick: bool) -> list[dict[str, Any]]:
     """Operations per second of leave-one-out through the set function, in terms of plain masking's operations, on one thread."""
     import time
 
@@ -137,13 +137,14 @@ def measured_rates(*, quick: bool) -> list[dict[str, Any]]:
         rows.append({"model": model, "tokens": tokens, "seconds_per_variant": own, "gflops": flops / own / 1e9})
         print(f"{model}, {tokens} tokens: {1e3 * own:.1f} ms of CPU time per variant, {rows[-1]['gflops']:.0f} GFLOP/s", flush=True)
 
-    adapter = bert()
-    size = replace(SIZES["BERT-base"], layers=adapter.model.config.num_hidden_layers)
-    for tokens in (32,) if quick else (32, 128, 512):
-        keep_row("BERT-base", tokens, seconds(adapter, tokens), size.flops(tokens))
-    # The last layer of a decoder is needed at its last position only: what a whole one takes is the difference between three and one.
-    tokens, size = 64, replace(SIZES["7B decoder"], layers=2)
-    if not quick:
+    if "BERT-base" in models:
+        adapter = bert()
+        size = replace(SIZES["BERT-base"], layers=adapter.model.config.num_hidden_layers)
+        for tokens in (32,) if quick else (32, 128, 512):
+            keep_row("BERT-base", tokens, seconds(adapter, tokens), size.flops(tokens))
+    if "7B decoder" in models and not quick:
+        # The last layer of a decoder is needed at its last position only: what a whole one takes is the difference between three and one.
+        tokens, size = 64, replace(SIZES["7B decoder"], layers=2)
         keep_row("7B decoder, two of 32 layers", tokens, seconds(decoder(3), tokens) - seconds(decoder(1), tokens), size.flops(tokens))
     return rows
 
@@ -152,12 +153,14 @@ def main(arguments: list[str] | None = None) -> None:
     """Measure this machine, and plan the study."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=["rates", "study"], default=["rates", "study"])
+    parser.add_argument("--models", nargs="+", choices=["BERT-base", "7B decoder"], default=["BERT-base", "7B decoder"])
     parser.add_argument("--quick", action="store_true", help="two layers, one length: does it run?")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = parser.parse_args(arguments)
     result = json.loads(given.output.read_text(encoding="utf-8")) if given.output.exists() else {}
     if "rates" in given.only:
-        result |= {**machine(), "rates": measured_rates(quick=given.quick)}
+        others = [row for row in result.get("rates", []) if not row["model"].startswith(tuple(given.models))]
+        result |= {**machine(), "rates": others + measured_rates(given.models, quick=given.quick)}
     if "study" in given.only and os.environ.get("LOOPROP_DATA"):
         of_bert = [row["gflops"] for row in result["rates"] if row["model"] == "BERT-base"]
         rates = {"one core here": 1e9 * sum(of_bert) / len(of_bert), "A100, float32": 0.6 * 19.5e12, "A100, TF32": 0.3 * 156e12}

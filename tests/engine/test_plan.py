@@ -1,5 +1,6 @@
 """Plans: their algebra on a model, the short form of layers, and what is refused."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -174,3 +175,9 @@ def test_plans_cannot_be_changed_from_outside() -> None:
     layers[2] = "cp"
     assert plan.rule(2) == "attnlrp"
     assert plan.to_dict()["attention"] == {"1": "cp"}
+
+
+def test_a_plan_can_be_sent_to_another_process() -> None:
+    plan = Plan(attention={2: "cp"}, otherwise="attnlrp", epsilon=0.5, allow=frozenset({"sin"}), rules={"tanh": abs})
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert pickle.loads(pickle.dumps(make_method("lrp[cp=1:]"))).options == make_method("lrp[cp=1:]").options

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from evaluation.slow_work import computed, slow_work
 from evaluation.tiny import TEXTS, many_tasks, save_tiny, tiny_model, tiny_tokenizer
+from looprop.auditing.verb import audit
 from looprop.cli.main import app
 from looprop.errors import EngineError, ShardError
 from looprop.evaluation.cluster import connecting
@@ -202,6 +203,15 @@ def test_a_model_that_cannot_be_loaded_ends_the_run_at_once(cluster: Any, tmp_pa
     with pytest.raises(EngineError, match=r"ModelError: .*model holds no config\.json"):
         work_through(adapter, tmp_path, RayEngine(address=cluster.address, workers=1))
     assert not computed(tmp_path)
+
+
+def test_an_audit_on_the_cluster_is_that_of_this_process(cluster: Any) -> None:
+    m = load((tiny_model(), tiny_tokenizer()))
+    options: dict[str, Any] = {"methods": ["loo", "attnlrp"], "rewrites": ["linear-split", "norm-split"]}
+    here = audit(m, TEXTS[:2], **options)
+    there = audit(m, TEXTS[:2], engine=RayEngine(address=cluster.address, workers=1), **options)
+    assert repr((there.attempts, there.rows, there.checks)) == repr((here.attempts, here.rows, here.checks))
+    assert there.about["engine"]["name"] == "ray"
 
 
 def test_too_little_room_is_said(cluster: Any) -> None:

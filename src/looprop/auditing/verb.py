@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, get_args
 
 import torch
@@ -18,7 +19,9 @@ from looprop.auditing.precision import Precision, doubled, in_float64, renewed
 from looprop.auditing.proof import Behaviour, behaviour, prove, rebound
 from looprop.auditing.result import Attempt, Audit, Checks, Row
 from looprop.auditing.rewrite import Model, Rewrite, make_rewrites
+from looprop.auditing.spreading import spread
 from looprop.errors import InputError, LoopropError, ModelError, UnknownNameError
+from looprop.evaluation.engines import Engine
 from looprop.evaluation.provenance import hardware, now, versions, weights_hash
 from looprop.evaluation.running import progress_bar
 from looprop.inputs.examples import Dataset
@@ -45,6 +48,7 @@ def audit(
     truncation: bool = True,
     precision: Precision = "float64",
     checks: bool = True,
+    engine: str | Engine = "local",
     title: str | None = None,
     progress: bool = False,
     advance: Callable[[str], None] | None = None,
@@ -53,6 +57,7 @@ def audit(
 
     m: a workbench, or a module or function on tensors. texts: its inputs. rewrites: names (None: all) or own `Rewrite` objects.
     precision: "float64" works on a copy of the model that computes in float64 throughout; "model" on the model itself, as it is.
+    engine: who computes: "local" is this process, "ray" a cluster, rewrite by rewrite.
     checks: run the sanity checks, too. title: says which inputs these are. advance: called with what comes next before every step.
 
     >>> def product(x):
@@ -63,7 +68,7 @@ def audit(
     """
     if precision not in get_args(Precision):
         raise UnknownNameError("precision", str(precision), get_args(Precision))
-    chosen = {method if isinstance(method, str) else method.name: make_method(method) for method in methods}
+    chosen = _chosen(methods)
     planned = make_rewrites(rewrites)
     if not chosen:
         raise InputError("there are no methods to audit")
@@ -79,21 +84,24 @@ def audit(
 
         start, processor, began = now(), time.process_time(), time.perf_counter()
         before = weights_hash(adapter.model)
-        work = in_float64(adapter) if precision == "float64" else adapter
-        items = [doubled(item) for item in items] if precision == "float64" else items
-        subjects = [bind(work, item, target=target, features=features, truncation=truncation) for item in items]
-        bench = _Bench(work, subjects, chosen)
+        make = partial(
+            _set_up, adapter, items, tuple(methods), precision=precision, target=target, features=features, truncation=truncation
+        )  # fmt: skip
+        bench, account = make(), None
+        subjects = bench.subjects
         step(planned[0].name if planned else "")
-        attempts, rows = [], []
-        for i, rewrite in enumerate(planned):
-            attempt, own = bench.attempt(rewrite)
-            attempts.append(attempt)
-            rows += own
-            step(planned[i + 1].name if i + 1 < len(planned) else "sanity checks" if checks else "")
-        found = bench.checks(step) if checks else bench.base_checks()
+        if engine == "local":
+            done = []
+            for i, rewrite in enumerate(planned):
+                done.append(bench.attempt(rewrite))
+                step(planned[i + 1].name if i + 1 < len(planned) else "sanity checks" if checks else "")
+            found = bench.checks(step) if checks else bench.base_checks()
+        else:
+            done, answered, account = spread(engine, make, planned, checks=checks, step=step)
+            found = answered if answered is not None else bench.base_checks()
         if weights_hash(adapter.model) != before:
             raise ModelError(f"the audit has changed the weights of {adapter.name}: this is a fault of looprop")
-    about = {
+    about: dict[str, Any] = {
         "model": adapter.name,
         "class": type(adapter.model).__name__,
         "parameters": sum(p.numel() for p in adapter.model.parameters()),
@@ -111,7 +119,29 @@ def audit(
         "hardware": hardware(),
         "options": {name: method.options for name, method in chosen.items()},
     }
+    if account is not None:
+        about["engine"] = account
+    attempts, rows = (attempt for attempt, _ in done), (row for _, own in done for row in own)
     return Audit(tuple(attempts), tuple(rows), tuple(found), title, bench.tolerance, about)
+
+
+def _chosen(methods: Sequence[str | Method]) -> dict[str, Method]:
+    return {method if isinstance(method, str) else method.name: make_method(method) for method in methods}
+
+
+def _set_up(
+    adapter: Adapter,
+    items: Sequence[Any],
+    methods: Sequence[str | Method],
+    *,
+    precision: Precision,
+    target: TargetLike,
+    features: Features,
+    truncation: bool,
+) -> "_Bench":
+    work = in_float64(adapter) if precision == "float64" else adapter
+    given = [doubled(item) for item in items] if precision == "float64" else items
+    return _Bench(work, [bind(work, item, target=target, features=features, truncation=truncation) for item in given], _chosen(methods))
 
 
 class _Bench:

@@ -9,7 +9,7 @@ from looprop.auditing.defaults import METHODS, steps
 from looprop.cli.arguments import check_methods, check_place
 from looprop.cli.evaluating import read_data
 from looprop.cli.explaining import load_bench
-from looprop.cli.options import Debug, Html, Json, Limit, Methods, Model, NoColor, Seed
+from looprop.cli.options import Address, Debug, Engine, Html, Json, Limit, Methods, Model, NoColor, Seed, Workers, choose_engine
 from looprop.cli.shell import command, output, progress, quiet_libraries, say
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ def audit(
     column: Annotated[str | None, typer.Option(help="The column of the texts in a file.", show_default=False)] = None,
     precision: Annotated[str, typer.Option(help="float64: a copy of the model in float64; model: the model as it is.")] = "float64",
     checks: Annotated[bool, typer.Option("--checks/--no-checks", help="Sanity checks beside the rewrites.")] = True,
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Workers = None,
     html: Html = None,
     json_: Json = False,
     no_color: NoColor = False,
@@ -55,6 +58,7 @@ def audit(
     methods = check_methods(method or list(METHODS))
     rewrites = check_rewrites(rewrite or CATALOGUE)
     check_place(html, ".html")
+    chosen = choose_engine(engine, address, workers)
     own = data in CASES
     if own and (model is not None or split is not None or column is not None):
         raise typer.BadParameter(f"{data} brings its own model and inputs: it takes no --model, --split or --column")
@@ -74,8 +78,13 @@ def audit(
             bench if texts is not None else case.model,
             texts if texts is not None else case.inputs,
             methods=methods, rewrites=rewrites, precision=precision, checks=checks, advance=advance,  # type: ignore[arg-type]
+            engine="local" if engine == "local" else chosen,
             title=None if texts is not None else case.title,
         )  # fmt: skip
+    if account := result.about.get("engine"):
+        from looprop.evaluation.engines import describe
+
+        say(f"computed on {describe(account)}")
     if html is not None:
         say(f"wrote {result.save(html)}")
     if json_:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -51,6 +51,11 @@ class Plan:
     bilinear: BilinearForm = "pairs"
     allow: frozenset[str] = frozenset()
     rules: Mapping[str, Callable[..., Any]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A read-only mapping cannot be pickled, and plans travel to other processes.
+        values = (getattr(self, f.name) for f in fields(self))
+        return type(self), tuple(dict(value) if isinstance(value, Mapping) else value for value in values)
 
     def __post_init__(self) -> None:
         if isinstance(self.attention, Mapping):
