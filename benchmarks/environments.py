@@ -82,7 +82,7 @@ def _install(folder: Path, python: Path, requirements: tuple[str, ...]) -> str |
 def tidy(text: str, lines: int = 6) -> str:
     """The end of an error message, without paths and addresses, which are those of one machine.
 
-    >>> tidy("see https://example.org/x\\nERROR: no such file /home/me/lib/a.py")
+    >>> tidy("see https://example.org/x\\nERROR: no such file /opt/me/lib/a.py")
     'see (address)\\nERROR: no such file a.py'
     """
     text = re.sub(r"\w+://[^\s'\"]+", "(address)", text.strip())

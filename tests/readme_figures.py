@@ -1,8 +1,8 @@
 """The measured figures of the README's table of methods, from the runs kept under results/: `python tests/readme_figures.py` writes them.
 
-A run folder is results/EXPERIMENT-DATA, written by `looprop reproduce`; only its summary.json is read. Each run of `baselines` is a
-column. What it did not measure is taken from other runs on the same data, model and removal (results/layers-DATA, results/remedy-DATA);
-else it is a dash.
+A run folder is results/EXPERIMENT-DATA, written by `looprop reproduce`; only its summary.json is read. Each DATA is a column: the run of
+`baselines`, else of `remedy`, else of `layers`. What it did not measure is taken from the others where they are on the same data, model and
+removal; else it is a dash.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 METRIC = "loo-r"
+EXPERIMENTS = ("baselines", "remedy", "layers")
 HEADER = "| method | what it is | cost |"
 ROW = re.compile(r"^(\| (?:`(?P<method>[^`]+)`|method|---) \| [^|]+ \| [^|]+ \|).*$")
 NOTE = "Measured r to leave-one-out:"
@@ -21,8 +22,9 @@ NOTE = "Measured r to leave-one-out:"
 
 @dataclass(frozen=True)
 class Column:
-    """One run: the name of its data, its title, and the figure of each method."""
+    """One run: its folder, the name of its data, its title, and the figure of each method."""
 
+    folder: str
     data: str
     title: str
     figures: dict[str, str]
@@ -47,17 +49,19 @@ def figure(entry: dict[str, Any]) -> str:
 
 
 def columns(results: Path) -> list[Column]:
-    """The runs of `baselines` that are there."""
+    """The runs that are there, by data."""
+    runs: dict[str, list[Path]] = {}
+    for experiment in EXPERIMENTS:
+        for place in sorted(results.glob(f"{experiment}-*/summary.json")):
+            runs.setdefault(place.parent.name.removeprefix(f"{experiment}-"), []).append(place)
     found = []
-    for place in sorted(results.glob("baselines-*/summary.json")):
-        own = json.loads(place.read_text(encoding="utf-8"))
-        data = place.parent.name.removeprefix("baselines-")
-        others = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob(f"*-{data}/summary.json")) if path != place]
+    for data, places in sorted(runs.items()):
+        own, *others = (json.loads(place.read_text(encoding="utf-8")) for place in places)
         figures: dict[str, str] = {}
         for summary in (own, *(other for other in others if same_conditions(own, other))):
             for entry in summary["summary"]:
                 figures.setdefault(entry["method"], figure(entry))
-        found.append(Column(data, own["title"].partition(": ")[2], figures | {"loo": "1, the reference"}))
+        found.append(Column(places[0].parent.name, data, own["title"].partition(": ")[2], figures | {"loo": "1, the reference"}))
     return found
 
 
@@ -80,14 +84,14 @@ def with_figures(readme: str, found: list[Column]) -> str:
 
 def note(found: list[Column]) -> str:
     """Where the figures come from."""
-    runs = "; ".join(f"{c.title} ([report](results/baselines-{c.data}/report.md))" for c in found)
+    runs = "; ".join(f"{c.title} ([report](results/{c.folder}/report.md))" for c in found)
     return f"{NOTE} mean over examples with its 95 % interval, special tokens included. {runs or 'No run is kept in this repository yet'}."
 
 
 def main() -> None:
     found = columns(ROOT / "results")
     if not found:
-        sys.exit("there is no results/baselines-*/summary.json: run `looprop reproduce baselines --out results/baselines-sst2` first")
+        sys.exit("there is no summary.json under results/: run `looprop reproduce baselines --out results/baselines-sst2` first")
     readme = ROOT / "README.md"
     readme.write_text(with_figures(readme.read_text(encoding="utf-8"), found), encoding="utf-8")
 

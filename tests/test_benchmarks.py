@@ -110,7 +110,7 @@ def test_torch_is_pinned_for_every_peer() -> None:
 
 
 def test_errors_are_told_without_paths() -> None:
-    assert tidy("ERROR: could not open /home/me/x/lib.py at https://index.example/simple") == "ERROR: could not open lib.py at (address)"
+    assert tidy("ERROR: could not open /opt/me/x/lib.py at https://index.example/simple") == "ERROR: could not open lib.py at (address)"
 
 
 def test_exponent_and_operations_follow_their_definitions() -> None:

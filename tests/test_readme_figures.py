@@ -22,7 +22,7 @@ def write(folder: Path, methods: dict[str, float | None], *, removal: str | None
 def test_the_readme_shows_what_was_measured() -> None:
     found = columns(ROOT / "results")
     if not found:
-        pytest.skip("there is no results/baselines-*/summary.json yet")
+        pytest.skip("there is no summary.json under results/ yet")
     assert with_figures(README, found) == README, "the README's figures are not those of results/: run `make readme`"
 
 
