@@ -46,8 +46,8 @@ def without_zero_sums(case: Path) -> Path:
         first = tables.word_embeddings.weight[torch.from_numpy(ids)] + tables.token_type_embeddings.weight[0]
         if bool((first != 0).all()) and bool((first + tables.position_embeddings.weight[: len(ids)] != 0).all()):
             kept.append(i)
-    ids, texts, targets = [given.ids[i] for i in kept], [given.texts[i] for i in kept], [given.targets[i] for i in kept]
-    return write_case(case.parent / f"{case.name}-plain", given.model, ids, texts, targets)
+    rows, texts, targets = [given.ids[i] for i in kept], [given.texts[i] for i in kept], [given.targets[i] for i in kept]
+    return write_case(case.parent / f"{case.name}-plain", given.model, rows, texts, targets)
 
 
 def measure(team: Team, sizes: Sizes) -> list[Row]:
