@@ -70,8 +70,16 @@ ATTNLRP = {
 }
 
 
-def attnlrp(case: Case) -> Job:
-    """Relevance of the word embeddings: the backward pass carries relevance, not a gradient."""
+def _no_epsilon(value: Tensor, epsilon: float = 0.0, inplace: bool = False) -> Tensor:
+    """The limit of its stabiliser: only a zero is kept from dividing."""
+    return torch.where(value == 0, torch.full_like(value, 1e-30), value)
+
+
+STABILISE = functional._stabilize
+
+
+def attnlrp(case: Case, *, epsilon: bool = True) -> Job:
+    """Relevance of the word embeddings: the backward pass carries relevance, not a gradient. epsilon=False takes its epsilon out."""
     model = model_of(case, "eager")
     model.bert.pooler.activation = Tanh()
     inputs = {
@@ -87,6 +95,7 @@ def attnlrp(case: Case) -> Job:
         return [row.double().numpy() for row in found.sum(-1)]
 
     def run() -> list[Any]:
+        functional._stabilize = STABILISE if epsilon else _no_epsilon
         return [scores for ids, targets in batches(case) for scores in relevance(ids, targets)]
 
     return Job(run, len(case.ids))
