@@ -84,3 +84,9 @@ def test_refusals_in_one_line(looprop: Run, arguments: list[str], code: int, mes
     assert result.exit_code == code
     assert message in " ".join(result.output.replace("│", " ").split())
     assert "Traceback" not in result.output
+
+
+def test_an_unknown_name_is_told_what_there_is(looprop: Run) -> None:
+    done = looprop("audit", "prodct")
+    assert done.exit_code != 0
+    assert "did you mean 'product'" in done.stderr

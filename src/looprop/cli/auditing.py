@@ -62,7 +62,7 @@ def audit(
     own = data in CASES
     if own and (model is not None or split is not None or column is not None):
         raise typer.BadParameter(f"{data} brings its own model and inputs: it takes no --model, --split or --column")
-    texts = None if own else read_data(data, split=split, column=column, limit=limit, seed=seed)
+    texts = None if own else read_data(data, split=split, column=column, limit=limit, seed=seed, also=CASES)
     with progress("training the network" if data == "mnist" else "loading the model"):
         if texts is None:
             quiet_libraries(online=False)

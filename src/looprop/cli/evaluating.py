@@ -12,6 +12,7 @@ from looprop.cli.explaining import load_bench
 from looprop.cli.options import Address, Debug, Engine, Html, Json, Limit, Methods, Model, NoColor, Seed, Workers, choose_engine
 from looprop.cli.shell import command, progress, say
 from looprop.cli.summaries import check_success, counting, show_summary, summary_html
+from looprop.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from looprop.inputs.examples import Dataset
@@ -89,8 +90,10 @@ def evaluate(
         show_summary(result, no_color=no_color)
 
 
-def read_data(data: str, *, split: str | None, column: str | None, limit: int | None, seed: int) -> "Dataset":
-    """A data set by name, or the texts of a file."""
+def read_data(
+    data: str, *, split: str | None, column: str | None, limit: int | None, seed: int, also: tuple[str, ...] = ()
+) -> "Dataset":
+    """A data set by name, or the texts of a file. also: what the command takes beside them, for the error of an unknown name."""
     if Path(data).suffix or Path(data).exists():
         if split is not None:
             raise typer.BadParameter("--split is for data sets by name, and this is a file")
@@ -107,6 +110,8 @@ def read_data(data: str, *, split: str | None, column: str | None, limit: int | 
 
         whole = demo_sentences()
         return make_dataset(whole.name, whole.split, whole.examples, limit=limit, seed=seed)
-    from looprop.inputs.datasets import load_dataset
+    from looprop.inputs.datasets import SPLITS, load_dataset
 
+    if data not in SPLITS:
+        raise UnknownNameError("data set", data, ("demo", *SPLITS, *also))
     return load_dataset(data, split=split, limit=limit, seed=seed)
