@@ -10,6 +10,9 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no
 # Waiting threads that spin take the cores from whatever else runs on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
+# Two processes, a file of tests at a time; each computes with one thread. Much of the long tests is waiting.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
 .PHONY: venv demo test test-quick readme lint chromium train accuracy bench clean
 
 # Two steps, each done again only when pyproject.toml or constraints.txt changes: what looprop needs, and what its tests need.
@@ -33,10 +36,10 @@ lint: venv
 	$(BIN)/mypy
 
 test: lint chromium
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-quick: venv
-	$(BIN)/python -m pytest -m "not slow and not ray and not browser"
+	$(PYTEST) -m "not slow and not ray and not browser"
 
 # The browser tests need a Chromium. Where it cannot be installed they are skipped, and pytest says so at the end.
 chromium:

@@ -96,6 +96,21 @@ def test_more_rows_come_closer(name: str) -> None:
     assert errors[2] < errors[1] < errors[0]
 
 
+@pytest.mark.parametrize("name", ["bert", "modernbert", "mpnet", "gpt2", "llama", "vit"])
+@pytest.mark.parametrize("features", ["token", "chunk:3"])
+def test_variants_filled_up_to_one_width_answer_as_each_alone(name: str, features: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = subject_of(name, features=features)
+    runs: list[int] = []
+    run = exact_rows_module._run
+    monkeypatch.setattr(exact_rows_module, "_run", lambda *given: (runs.append(len(given[2])), run(*given))[1])
+    together = scores(subject, "looprop", rows=3)
+    few = len(runs)
+    monkeypatch.setattr(exact_rows_module, "ROWS", 1)  # every variant on its own
+    alone = scores(subject, "looprop", rows=3)
+    assert few < len(runs) - few
+    np.testing.assert_allclose(together, alone, atol=1e-9 * np.abs(alone).max())
+
+
 @pytest.mark.parametrize("name", ["t5-encoder", "torch-encoder", "deberta-v2", "hand-written"])
 def test_models_whose_rows_cannot_be_carried_fall_back_and_say_so(name: str) -> None:
     subject = subject_of(name)

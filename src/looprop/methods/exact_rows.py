@@ -17,6 +17,9 @@ from looprop.removal.set_function import AGREEMENT, SetFunction
 SCORES = 16_000_000
 ROWS = 2048
 
+# A run of its own costs about as much as so many rows: variants with fewer rows are filled up rather than run apart.
+SPARE = 24
+
 
 def read_out(subject: Subject) -> list[int]:
     """The rows of the sequence from which the answer is read."""
@@ -80,7 +83,7 @@ def exact_rows(subject: Subject, sites: list[Kept], rows: list[Tensor], member: 
     found = torch.zeros(len(rows), dtype=torch.float64, device=member.device)
     with subject.adapter.evaluating(), torch.inference_mode():
         for batch in _batches([len(r) for r in rows], sites[0], most=ROWS if subject.adapter.batches else 1):
-            chosen = torch.stack([rows[i] for i in batch])
+            chosen = _filled([rows[i] for i in batch], member[batch], at_front=subject.adapter.causal)
             places = {i: n for n, i in enumerate(batch)}
 
             def run(part: list[int], chosen: Tensor = chosen, places: dict[int, int] = places) -> Tensor:
@@ -91,13 +94,31 @@ def exact_rows(subject: Subject, sites: list[Kept], rows: list[Tensor], member: 
 
 
 def _batches(widths: list[int], site: Kept, *, most: int) -> Iterator[list[int]]:
-    """At most so many variants with as many rows each, within the bounds of memory."""
+    """Variants with about as many rows each, the widest first, within the bounds of memory."""
     heads, length = site.key.shape[:2]
-    for width in sorted(set(widths)):
-        same = [i for i, w in enumerate(widths) if w == width]
-        size = max(1, min(SCORES // (heads * length * width), ROWS // width, most))
-        for start in range(0, len(same), size):
-            yield same[start : start + size]
+    left = sorted(range(len(widths)), key=lambda i: -widths[i])
+    while left:
+        width = widths[left[0]]
+        size, spare = max(1, min(SCORES // (heads * length * width), ROWS // width, most)), SPARE
+        batch = []
+        for i in left[:size]:
+            spare -= width - widths[i]
+            if spare < 0:
+                break
+            batch.append(i)
+        yield batch
+        left = left[len(batch) :]
+
+
+def _filled(rows: list[Tensor], member: Tensor, *, at_front: bool) -> Tensor:
+    """Rows of equal number. What fills up is a row whose key is barred, which nobody reads; the read-out keeps its end."""
+    width = max(len(r) for r in rows)
+    fillers = member.int().argmax(1)
+    filled = []
+    for own, filler in zip(rows, fillers, strict=True):
+        more = filler.expand(width - len(own))
+        filled.append(torch.cat([more, own] if at_front else [own, more]))
+    return torch.stack(filled)
 
 
 def _run(subject: Subject, sites: list[Kept], rows: Tensor, barred: Tensor) -> Tensor:

@@ -1,0 +1,35 @@
+"""The audits kept under results/: what the documentation says of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RESULTS = Path(__file__).parents[2] / "results" / "audit"
+
+
+def kept(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_all_methods_on_twenty_sentences_take_less_than_three_minutes() -> None:
+    about = kept("embedded-default")["about"]
+    assert about["inputs"] == 20
+    assert about["seconds"] < 180
+
+
+@pytest.mark.parametrize("name", ["product", "mnist", "embedded", "embedded-default"])
+def test_methods_that_only_see_the_function_agree_under_every_rewrite(name: str) -> None:
+    found = kept(name)
+    assert found["about"]["computed_in"] == "float64"
+    exact = [row for row in found["rows"] if row["method"].partition("[")[0] in ("loo", "ig", "looprop") and not row["refused"]]
+    assert {row["method"].partition("[")[0] for row in exact} >= {"loo", "ig"}
+    assert max(row["change"] for row in exact) < 1e-6
+
+
+def test_the_two_groupings_on_mnist_differ_for_lrp_only() -> None:
+    rows = {row["method"]: row for row in kept("mnist")["rows"] if row["rewrite"] == "reassociated"}
+    assert rows["attnlrp"]["r"] < 0.95
+    assert rows["attnlrp[bilinear=canonical]"]["r"] > 1 - 1e-9
