@@ -23,6 +23,7 @@ from benchmarks.common import RESULTS, write_json
 from benchmarks.compare import compare_files
 from benchmarks.environments import BENCH, ROOT
 from benchmarks.render import render, render_passage
+from benchmarks.render_parts import render_parts
 from benchmarks.sections import FULL, QUICK, Sizes, agreement, evaluation, faithfulness, growth, limit, speed
 from benchmarks.team import Team, team
 
@@ -66,6 +67,11 @@ def run_section(members: Team, name: str, sizes: Sizes, threads: int) -> dict[st
     return {"seconds": seconds, "load_before": load, "machine": machine(threads), "versions": members.versions(), "rows": rows}
 
 
+def whole_page(result: dict[str, Any]) -> str:
+    """docs/benchmarks.md: looprop beside its peers, then its parts on their own."""
+    return render(result) + "\n" + render_parts(RESULTS)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Measure, write JSON section by section, render the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -91,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{name} could not be run: {error}")
         print(f"written to {path}")
     if path == RESULT:
-        PAGE.write_text(render(result), encoding="utf-8")
+        PAGE.write_text(whole_page(result), encoding="utf-8")
         README.write_text(render_passage(result, README.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 

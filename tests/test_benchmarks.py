@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks.__main__ import PAGE, README, RESULT
+from benchmarks.__main__ import PAGE, README, RESULT, whole_page
 from benchmarks.common import RESULTS
 from benchmarks.compare import compare
 from benchmarks.environments import PEERS, tidy, torch_pin
@@ -87,8 +87,16 @@ def test_every_figure_of_page_and_readme_is_in_the_committed_json() -> None:
         return
     measured = json.loads(RESULT.read_text(encoding="utf-8"))
     assert not measured["quick"], "the committed result must not be one of --quick"
-    assert PAGE.read_text(encoding="utf-8") == render(measured), "run python -m benchmarks --render"
+    assert PAGE.read_text(encoding="utf-8") == whole_page(measured), "run python -m benchmarks --render"
     assert readme == render_passage(measured, readme), "run python -m benchmarks --render"
+
+
+def test_measured_parts_meet_their_bars() -> None:
+    kept = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
+    assert not kept["set_function"]["quick"]
+    assert [row["title"] for row in kept["set_function"]["rows"] if "met" in row and not row["met"]] == []
+    assert {row["tokens"] for row in kept["remedy_cost"]["rows"]} == {32, 128, 512}
+    assert max(row["ratio"] for row in kept["remedy_cost"]["rows"]) <= kept["remedy_cost"]["bar"] == 1.5
 
 
 def test_no_other_page_praises_speed_without_a_measurement() -> None:

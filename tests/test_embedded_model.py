@@ -20,6 +20,7 @@ from safetensors import safe_open
 from tokenizers import Tokenizer
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+import looprop
 from looprop.inputs.demo import demo_sentences
 
 ROOT = Path(__file__).parent.parent
@@ -221,3 +222,8 @@ def test_the_card_says_what_one_command_measures(data_folder: Path) -> None:
     for name, value in measured.items():
         assert f"| accuracy {name} | {value} % |" in card(), f"{name}: measured {value} %"
     assert float(measured["glue/dev"]) >= 89.5
+
+
+def test_loading_from_disk_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    looprop.load()
+    assert capfd.readouterr() == ("", "")

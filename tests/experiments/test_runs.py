@@ -115,7 +115,8 @@ def test_reports_of_a_run(layers: Run, tmp_path: Path) -> None:
     assert "data:image/svg+xml;base64," in page
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     figure = (tmp_path / "figure.svg").read_text(encoding="utf-8")
-    assert figure.count("AttnLRP") == 1, "one line in the legend"
+    assert figure.count(">AttnLRP<") == 1, "one line in the legend"
+    assert "interval of the difference to AttnLRP" in figure, "what the bands are"
     assert figure.count("layer k<") == 4, "four panels"
     tex = (tmp_path / "tables.tex").read_text(encoding="utf-8")
     assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") > 3

@@ -58,11 +58,15 @@ class IntegratedGradients(Method):
         line = _Line(subject, self.baseline, self.keep_special)
         middles = (torch.arange(self.steps, dtype=torch.float64) + 0.5) / self.steps
         size = max(1, self.tokens // len(subject.encoded)) if adapter.batches else 1
+        total = torch.zeros_like(line.end)
         with adapter.evaluating():
-            start = float(line.values(torch.zeros(1))[0])
-            total = torch.zeros_like(line.end)
+            # The start of the line runs along with the first batch, where batches are possible.
+            known = [] if adapter.batches else [line.value_at_start()]
             for first in range(0, self.steps, size):
-                total += line.gradient(middles[first : first + size]) / self.steps
+                gradient, found = line.gradient(middles[first : first + size], with_start=not known)
+                total += gradient / self.steps
+                known += found
+        (start,) = known
         scores = subject.group(_positions(subject, line.difference * total))
         change = subject.output - start
         residual = change - float(scores.sum())
@@ -116,17 +120,19 @@ class _Line:
             raise InputError(f"the tokenizer has no {baseline} token: use baseline='zero'")
         return self.weight.detach()[token]
 
-    def values(self, places: Tensor) -> Tensor:
-        """The target at some places of the line."""
+    def value_at_start(self) -> float:
+        """The target at the start of the line."""
         with torch.no_grad():
-            return self._run(self._points(places))
+            return float(self._run(self.start)[0])
 
-    def gradient(self, places: Tensor) -> Tensor:
-        """The gradient summed over some places of the line: (1, ...)."""
+    def gradient(self, places: Tensor, *, with_start: bool) -> tuple[Tensor, list[float]]:
+        """The gradient summed over some places of the line, (1, ...), and the target at its start if that is to run along."""
+        along = self.start[: int(with_start)]
         with torch.enable_grad():
             points = self._points(places).requires_grad_()
-            (gradient,) = torch.autograd.grad(self._run(points).sum(), points)
-        return gradient.sum(0, keepdim=True)
+            values = self._run(torch.cat([along, points]))
+            (gradient,) = torch.autograd.grad(values[len(along) :].sum(), points)
+        return gradient.sum(0, keepdim=True), values[: len(along)].tolist()
 
     def _points(self, places: Tensor) -> Tensor:
         shaped = places.to(self.end).reshape(-1, *[1] * (self.end.dim() - 1))

@@ -1,6 +1,7 @@
 """Finding and loading models: a hub id, a folder, ready-made objects, or the embedded model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -92,9 +93,10 @@ def _from_pretrained(source: str | Path, name: str, trust_remote_code: bool, dev
         auto, adapter = _KINDS[kind]
         on_cpu = device is None or torch.device(device).type == "cpu"
         dtype = torch.float32 if on_cpu else "auto"
-        model, info = getattr(transformers, auto).from_pretrained(
-            source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
-        )
+        with _quietly(on_disk=isinstance(source, Path)):
+            model, info = getattr(transformers, auto).from_pretrained(
+                source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+            )
         if missing := sorted(info["missing_keys"]):
             raise ModelError(f"{name} has no weights for {', '.join(missing[:4])}{' and more' * (len(missing) > 4)}: they would be random")
         reader = transformers.AutoImageProcessor if adapter is ImageClassifier else transformers.AutoTokenizer
@@ -103,6 +105,21 @@ def _from_pretrained(source: str | Path, name: str, trust_remote_code: bool, dev
         raise ModelError(f"cannot load {name!r}: {_first_line(error)}") from error
     model = model.eval() if device is None else model.eval().to(device)
     return adapter(model, tokenizer, name=name)
+
+
+@contextmanager
+def _quietly(*, on_disk: bool) -> Iterator[None]:
+    """Without the bar of the transformers library where there is nothing to wait for; a download keeps it."""
+    from transformers.utils import logging
+
+    if not on_disk or not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
 
 
 def _first_line(error: Exception) -> str:

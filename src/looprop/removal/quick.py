@@ -21,6 +21,8 @@ AGREEMENT = 2e-5
 SHARE = 1e-3
 # On fewer positions there is nothing to gain, and too little to prove anything by.
 SHORTEST = 4
+# On fewer, computing the prefix once more costs what sharing it saves.
+SHORTEST_SHARED = 10
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,9 @@ def _ways(subject: Subject) -> Iterator[tuple[str, Callable[[], Quick]]]:
     sites = _attention_sites(subject)
     if sites and not subject.adapter.causal:
         yield f"packed, cut at {sites}", partial(_packed, subject, sites)
+    shares = subject.adapter.causal and "past_key_values" in subject.adapter.arguments and len(subject.encoded) >= SHORTEST_SHARED
     for cut in (sites, 0) if sites else (0,):
-        if subject.adapter.causal and "past_key_values" in subject.adapter.arguments:
+        if shares:
             yield f"prefix, cut at {cut}", partial(_prefix, subject, cut)
         yield f"rows, cut at {cut}", partial(_rows, subject, cut)
 

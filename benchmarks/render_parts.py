@@ -1,0 +1,77 @@
+"""The last chapter of docs/benchmarks.md: parts of looprop measured on their own, each from the JSON of its benchmark."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.render import number, table
+
+Result = Mapping[str, Any]
+
+HEAD = """
+## Parts on their own
+
+Beside what everyone would write, or beside what is counted; each has a program of its own under `benchmarks/` and its JSON under
+`benchmarks/results/`. Ratios are of CPU time, from turns taken in one run.
+"""
+
+
+def render_parts(folder: Path) -> str:
+    """The chapter, as far as there are results."""
+    paths = {folder / f"{name}.json": part for name, part in PARTS.items()}
+    found = [part(json.loads(path.read_text(encoding="utf-8"))) for path, part in paths.items() if path.exists()]
+    return "\n\n".join(part.strip() for part in (HEAD, *found)) + "\n" if found else ""
+
+
+def _set_function(result: Result) -> str:
+    lines = []
+    for row in result["rows"]:
+        if "least_ratio" in row:
+            times = ", ".join(f"{who} {number(of['cpu'], 1)}" for who, of in row["milliseconds_per_variant"].items())
+            lines.append((row["title"], times, number(row["least_ratio"]), number(row["bar"])))
+    text = """### The set function
+
+Random BERT-base and Llama (12 layers, 512 wide); the loop over attention masks and captum's FeatureAblation each at its best batch size.
+The ratio is the quickest rival's time over ours."""
+    halves = "".join(
+        f"\n\nIn bfloat16 on this processor, which has no instructions for it, leave-one-out of the random model runs "
+        f"{number(row['speed'])} times as fast and has r {number(row['loo_r_to_float32'], 3)} to float32."
+        for row in result["rows"]
+        if row["title"] == "bfloat16"
+    )
+    return f"{text}\n\n{table(('work', 'ms of CPU time per variant', 'ratio', 'wanted'), lines, left=2)}{halves}"
+
+
+def _remedy_cost(result: Result) -> str:
+    lines = []
+    for row in result["rows"]:
+        lines.append((str(row["tokens"]), f"`{row['method']}`", number(row["counted"], 1), number(row["cpu"], 1), number(row["ratio"])))
+    text = f"""### Does `looprop` cost what it says?
+
+In forward passes, random BERT-base; measured over counted should be at most {number(result["bar"], 1)}."""
+    return f"{text}\n\n{table(('tokens', 'method', 'counted', 'measured', 'ratio'), lines, left=2)}"
+
+
+def _relevance_cost(result: Result) -> str:
+    lines = [(str(r["tokens"]), r["name"], number(r["cpu_ratio"]), number(r["memory_ratio"])) for r in result["rows"]]
+    text = f"""### Relevance beside forward and gradient
+
+Random BERT-base; at most {result["bars"]["cpu"]:g} of the time and {result["bars"]["memory"]:g} of the peak memory are wanted."""
+    return f"{text}\n\n{table(('tokens', 'method', 'time', 'peak memory'), lines, left=2)}"
+
+
+def _experiments_cost(result: Result) -> str:
+    layers, baselines = (number(result["cpu"][name], 0) for name in ("layers", "baselines"))
+    return f"""### The layer-wise study beside the baselines
+
+{result["sentences"]} sentences of SST-2, embedded model: `layers` {layers} s of CPU time, `baselines` {baselines} s: ratio
+{number(result["ratio"])}, below {result["bar"]:g} wanted. Leave-one-out and the values of the curves are shared between plans."""
+
+
+PARTS: dict[str, Callable[[Result], str]] = {
+    "set_function": _set_function,
+    "remedy_cost": _remedy_cost,
+    "relevance_cost": _relevance_cost,
+    "experiments_cost": _experiments_cost,
+}
