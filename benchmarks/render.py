@@ -208,7 +208,8 @@ def _evaluation(rows: list[Row]) -> str:
         low, high = (number(q) for q in row["spread"])
         parts.append(
             "`looprop.evaluate` against the script that a researcher would write with captum (`benchmarks/script.py`: batched,\n"
-            "leave-one-out computed once). Fifty steps of integrated gradients are the same arithmetic on both sides, and the largest part of ours.\n"
+            "leave-one-out computed once). Fifty steps of integrated gradients are the same arithmetic on both sides, and the largest "
+            "part of ours.\n"
             f"Data: {row['data']}. Methods: {', '.join(row['methods'])}. {len(row['metrics'])} metrics. "
             f"The script takes {number(row['ratio'])} times our CPU time [{low}, {high}], "
             f"{number(row['wall_ratio'])} times our wall time.\n"

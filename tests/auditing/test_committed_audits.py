@@ -29,6 +29,12 @@ def test_methods_that_only_see_the_function_agree_under_every_rewrite(name: str)
     assert max(row["change"] for row in exact) < 1e-6
 
 
+def test_looprop_is_invariant_whatever_carries_its_first_order() -> None:
+    rows = [row for row in kept("looprop-backwards")["rows"] if row["method"].startswith("looprop")]
+    assert len({row["method"] for row in rows}) == 7
+    assert max(row["change"] for row in rows) < 1e-12
+
+
 def test_the_two_groupings_on_mnist_differ_for_lrp_only() -> None:
     rows = {row["method"]: row for row in kept("mnist")["rows"] if row["rewrite"] == "reassociated"}
     assert rows["attnlrp"]["r"] < 0.95
