@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.compare import TOLERANCE, compare, ratios
 from benchmarks.render import number, table
 
 Result = Mapping[str, Any]
@@ -21,6 +22,9 @@ def render_parts(folder: Path) -> str:
     """The chapter, as far as there are results."""
     paths = {folder / f"{name}.json": part for name, part in PARTS.items()}
     found = [part(json.loads(path.read_text(encoding="utf-8"))) for path, part in paths.items() if path.exists()]
+    twice = [folder / "quick_first.json", folder / "quick_second.json"]
+    if all(path.exists() for path in twice):
+        found.append(_stability(*(json.loads(path.read_text(encoding="utf-8")) for path in twice)))
     return "\n\n".join(part.strip() for part in (HEAD, *found)) + "\n" if found else ""
 
 
@@ -67,6 +71,14 @@ def _experiments_cost(result: Result) -> str:
 
 {result["sentences"]} sentences of SST-2, embedded model: `layers` {layers} s of CPU time, `baselines` {baselines} s: ratio
 {number(result["ratio"])}, below {result["bar"]:g} wanted. Leave-one-out and the values of the curves are shared between plans."""
+
+
+def _stability(first: Result, second: Result) -> str:
+    count, apart = len(dict(ratios(first))), len(compare(first, second))
+    minutes = " and ".join(number(sum(section["seconds"] for section in run["sections"].values()) / 60, 1) for run in (first, second))
+    return f"""### Two runs
+
+`python -m benchmarks --quick`, twice ({minutes} minutes): {count - apart} of {count} ratios of CPU time are within {TOLERANCE:.0%} of each other."""
 
 
 PARTS: dict[str, Callable[[Result], str]] = {

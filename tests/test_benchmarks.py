@@ -99,6 +99,14 @@ def test_measured_parts_meet_their_bars() -> None:
     assert max(row["ratio"] for row in kept["remedy_cost"]["rows"]) <= kept["remedy_cost"]["bar"] == 1.5
 
 
+def test_two_quick_runs_were_stable_and_short() -> None:
+    first, second = (json.loads((RESULTS / f"quick_{name}.json").read_text(encoding="utf-8")) for name in ("first", "second"))
+    assert first["quick"]
+    assert first != second
+    assert compare(first, second) == []
+    assert max(sum(section["seconds"] for section in run["sections"].values()) for run in (first, second)) < 300
+
+
 def test_no_other_page_praises_speed_without_a_measurement() -> None:
     for page in (README, *sorted((ROOT / "docs").rglob("*.md"))):
         text = BLOCK.sub("", page.read_text(encoding="utf-8"))
