@@ -78,7 +78,8 @@ def _stability(first: Result, second: Result) -> str:
     minutes = " and ".join(number(sum(section["seconds"] for section in run["sections"].values()) / 60, 1) for run in (first, second))
     return f"""### Two runs
 
-`python -m benchmarks --quick`, twice ({minutes} minutes): {count - apart} of {count} ratios of CPU time are within {TOLERANCE:.0%} of each other."""
+`python -m benchmarks --quick`, twice ({minutes} minutes): {count - apart} of {count} ratios of CPU time are within {100 * TOLERANCE:.0f} %
+of each other."""
 
 
 PARTS: dict[str, Callable[[Result], str]] = {
