@@ -19,6 +19,7 @@ import zoo
 from looprop.cli.main import app
 from looprop.experiments.spec import parse_spec
 from looprop.methods.catalogue import CATALOGUE
+from looprop.metrics import base as metrics_base
 from tiny import tiny_classifier, tiny_decoder
 
 ROOT = Path(__file__).parents[1]
@@ -64,6 +65,8 @@ def desk(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / path.name).symlink_to(path)
     (tmp_path / "texts.txt").write_text("good film\nnot good\na very bad movie\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    # Pages register metrics of their own, which other tests must not find.
+    monkeypatch.setattr(metrics_base, "_METRICS", dict(metrics_base._METRICS))
     return tmp_path
 
 
