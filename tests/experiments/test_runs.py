@@ -143,7 +143,7 @@ def test_texts_stand_in_their_template_and_the_report_shows_cost(model_folder: P
     assert row["output"] == pytest.approx(wanted.output, abs=1e-6)
     write_report(run.folder)
     figure = (run.folder / "figure.svg").read_text(encoding="utf-8")
-    assert "looprop[budget=4]" in figure
+    assert ">4 passes<" in figure
     assert "random" not in figure, "what costs nothing has no place on a logarithmic axis"
 
 

@@ -14,18 +14,21 @@ from looprop.reports.names import name_of
 OURS, OTHERS = "#0b6e99", "#c4641a"
 LEAST_SPACE = 0.045
 """Labels at the same cost stand at least so far apart, in units of r."""
+NEAR = 0.06
+"""Costs that differ by less lie upon each other."""
 
 
 def cost_figure(runs: Sequence[Run]) -> Figure:
-    """One panel per run: mean r to leave-one-out over forward passes, looprop's budgets joined by a line."""
+    """One panel per run: mean r to leave-one-out over forward passes; looprop's budgets joined by lines, one for passes, one for shares."""
     with style():
-        figure = Figure(figsize=(5.6 * len(runs), 4.4), layout="constrained", facecolor="white")
+        figure = Figure(figsize=(5.9 * len(runs), 4.6), layout="constrained", facecolor="white")
         grid = figure.subplots(1, len(runs), squeeze=False, sharey=True)[0]
         for axes, run in zip(grid, runs, strict=True):
             evaluation = run.evaluation()
             _panel(axes, [evaluation[method] for method in evaluation.methods])
             axes.set_title(f"{run.manifest['data_title']}, {run.manifest['model']}", fontsize=10, parse_math=False)
         grid[0].set_ylabel("mean r to leave-one-out")
+        grid[0].legend(loc="lower right", frameon=False, fontsize=8)
     return figure
 
 
@@ -33,20 +36,59 @@ def _panel(axes: Axes, found: Sequence[MethodSummary]) -> None:
     known = [s for s in found if s.cost > 0 and s.metrics["loo-r"].count]  # costless ones have no place on a logarithmic axis
     ours = sorted((s for s in known if s.method.startswith("looprop")), key=lambda s: s.cost)
     others = [s for s in known if not s.method.startswith("looprop")]
-    for some, colour, joined in ((ours, OURS, "-"), (others, OTHERS, "")):
-        r = [s.metrics["loo-r"] for s in some]
-        errors = ([e.mean - e.low for e in r], [e.high - e.mean for e in r])
-        axes.errorbar([s.cost for s in some], [e.mean for e in r], errors, fmt=f"o{joined}", markersize=4, linewidth=1.3, color=colour)
-    for some, colour, below in ((ours, OURS, -10), (others, OTHERS, 2)):
-        heights = spread([s.metrics["loo-r"].mean for s in some], [s.cost for s in some])
-        for s, height in zip(some, heights, strict=True):
-            place: dict[str, Any] = {"xytext": (6, below), "textcoords": "offset points"}
-            axes.annotate(name_of(s.method), (s.cost, height), fontsize=7.5, color=colour, **place)
+    shares = [s for s in ours if setting(s.method).endswith("%")]
+    passes = [s for s in ours if s not in shares]
+    _series(axes, passes, "o-", OURS, "looprop, the same passes for every text" if shares else "looprop")
+    _series(axes, shares, "o--", OURS, "looprop, the same share of LOO's cost", markerfacecolor="white")
+    _series(axes, others, "D", OTHERS, "other methods")
+    for label, point, first in joined([*passes, *shares]):
+        place: dict[str, Any] = {"xytext": (6, -9), "ha": "left"} if first in shares else {"xytext": (-6, 3), "ha": "right"}
+        if first not in shares and point[0] * (1 + NEAR) > passes[-1].cost > passes[0].cost:
+            place = {"xytext": (0, 8), "ha": "center"}
+        axes.annotate(label, point, fontsize=7.5, color=OURS, textcoords="offset points", **place)
+    for s, height in zip(others, spread([s.metrics["loo-r"].mean for s in others], [s.cost for s in others]), strict=True):
+        axes.annotate(name_of(s.method), (s.cost, height), xytext=(7, -2), textcoords="offset points", fontsize=7.5, color=OTHERS)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel("cost in forward passes", color=QUIET)
     axes.grid(color="#e3e6ea", linewidth=0.6)
-    axes.margins(x=0.16)
+    axes.margins(x=0.2, y=0.08)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _series(axes: Axes, some: Sequence[MethodSummary], form: str, colour: str, label: str, **options: Any) -> None:
+    if some:
+        r = [s.metrics["loo-r"] for s in some]
+        errors = ([e.mean - e.low for e in r], [e.high - e.mean for e in r])
+        costs, means = [s.cost for s in some], [e.mean for e in r]
+        axes.errorbar(costs, means, errors, fmt=form, markersize=4.5, linewidth=1.3, color=colour, label=label, **options)
+
+
+def setting(method: str) -> str:
+    """What distinguishes one looprop from another, in a word or two.
+
+    >>> setting("looprop"), setting("looprop[budget=4]"), setting("looprop[budget=0.25]"), setting("looprop[rows=0]")
+    ('looprop', '4 passes', '25 %', 'rows=0')
+    """
+    options = method.partition("[")[2].removesuffix("]")
+    name, _, value = options.partition("=")
+    if name != "budget" or "," in options:
+        return options or method
+    return f"{float(value):g} passes" if float(value) >= 1 else f"{100 * float(value):g} %"
+
+
+def joined(some: Sequence[MethodSummary]) -> list[tuple[str, tuple[float, float], MethodSummary]]:
+    """Labels, where they belong, and whose they are first; points that lie upon each other share one."""
+    found: list[tuple[str, tuple[float, float], MethodSummary]] = []
+    for s in some:
+        cost, r = s.cost, s.metrics["loo-r"].mean
+        near = [i for i, (_, at, _) in enumerate(found) if abs(cost / at[0] - 1) < NEAR and abs(r - at[1]) < LEAST_SPACE / 2]
+        if near:
+            label, at, first = found[near[0]]
+            found[near[0]] = (f"{label}, {setting(s.method)}", at, first)
+        else:
+            found.append((setting(s.method), (cost, r), s))
+    return found
 
 
 def spread(heights: Sequence[float], costs: Sequence[float]) -> list[float]:
