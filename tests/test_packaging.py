@@ -64,7 +64,7 @@ def test_ci_runs_exactly_make_test() -> None:
     ("target", "commands"),
     [
         ("demo", ["-e .\n", "looprop demo"]),
-        ("test", ["-e '.[dev]'", "ruff check", "mypy\n", "-m pytest\n"]),
+        ("test", ["-e '.[dev]'", "ruff check", "mypy\n", "-m pytest --numprocesses 2 --dist loadfile\n"]),
         ("test-quick", ["-e '.[dev]'", "not slow and not ray and not browser"]),
     ],
 )

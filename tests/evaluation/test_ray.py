@@ -48,6 +48,8 @@ def cluster() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         # Workers inherit it from their node: they import the work that these tests send.
         patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]))
+        # Ray's workers give way to all other processes; on a machine that also runs the rest of the suite they would hardly run at all.
+        patch.setenv("RAY_worker_niceness", "0")
         yield from running(Cluster)
 
 

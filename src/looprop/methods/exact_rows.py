@@ -29,8 +29,9 @@ def read_out(subject: Subject) -> list[int]:
 def can_carry(subject: Subject, sites: list[Kept]) -> bool:
     """Can rows be run on their own? Tried once per model and order of magnitude of the length.
 
-    With all rows carried the answer must be that of plain masking; where it is not (a mean over tokens before the
-    classifier, convolutions between tokens), the method does without exact rows.
+    With all rows carried the answer must be that of plain masking, and with nothing removed any rows that hold the read-out must
+    give that of the intact input. Where they do not (a mean over tokens before the classifier, a classifier that reads another
+    row, convolutions between tokens), the method does without exact rows.
     """
     if not sites or len({site.key.shape[1] for site in sites}) != 1:
         return False
@@ -52,14 +53,16 @@ def _agrees(subject: Subject, sites: list[Kept]) -> bool:
     member = torch.zeros(2, length, dtype=torch.bool, device=sites[0].key.device)
     member[[0, 1], removed] = True
     every = torch.arange(length, device=member.device)
+    few = torch.tensor(sorted({*read_out(subject), removed[0]}), device=member.device)
     try:
         carried = exact_rows(subject, sites, [every, every], member).cpu()
+        intact = exact_rows(subject, sites, [few], torch.zeros_like(member[:1])).cpu()
     except (RuntimeError, IndexError):  # rows of this model cannot be run at all
         return False
     single = replace(subject, features=tuple((i,) for i in range(len(subject.encoded))), memo={})
     plain = SetFunction(single, removal="attention-mask", quick=False)
-    wanted = torch.from_numpy(plain(~member[:, leading:].cpu()))
-    return bool((carried - wanted).abs().max() <= AGREEMENT * wanted.abs().max().clamp(min=1.0))
+    wanted = torch.cat([torch.from_numpy(plain(~member[:, leading:].cpu())), torch.tensor([subject.output], dtype=torch.float64)])
+    return bool((torch.cat([carried, intact]) - wanted).abs().max() <= AGREEMENT * wanted.abs().max().clamp(min=1.0))
 
 
 def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> list[Tensor]:
