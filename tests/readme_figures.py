@@ -55,7 +55,7 @@ def columns(results: Path) -> list[Column]:
         for place in sorted(results.glob(f"{experiment}-*/summary.json")):
             runs.setdefault(place.parent.name.removeprefix(f"{experiment}-"), []).append(place)
     found = []
-    for data, places in sorted(runs.items()):
+    for data, places in sorted(runs.items(), key=lambda item: (item[0] != "sst2", item[0])):
         own, *others = (json.loads(place.read_text(encoding="utf-8")) for place in places)
         figures: dict[str, str] = {}
         for summary in (own, *(other for other in others if same_conditions(own, other))):
