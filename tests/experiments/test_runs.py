@@ -97,6 +97,29 @@ def test_what_changed_is_named(layers: Run, model_folder: Path, texts: Path, tmp
         reproduce("layers", **{**options, "data": str(tmp_path / "texts.txt")})
 
 
+def test_a_run_grows_with_its_limit_and_keeps_what_it_has(layers: Run, model_folder: Path, texts: Path, tmp_path: Path) -> None:
+    options = {"model": str(model_folder), "data": str(texts), "out": tmp_path, "progress": False}
+    small = reproduce("layers", limit=2, **options)
+    known = {row["example"]: row["seconds"] for row in small.rows if row["method"] == "loo"}
+    with pytest.raises(DataError, match=r"limit \(was 2, is 1\)"):
+        reproduce("layers", limit=1, **options)
+    with pytest.raises(DataError, match=r"limit \(was 2, is 3\); seed \(was 0, is 1\)"):
+        reproduce("layers", limit=3, seed=1, **options)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / texts.name).write_text("\n".join(f"{text} indeed" for text in TEXTS), encoding="utf-8")
+    with pytest.raises(DataError, match=r"data\.hash"):
+        reproduce("layers", limit=3, **{**options, "data": str(tmp_path / "other" / texts.name)})
+
+    reproduce("layers", limit=3, **options)
+    whole = reproduce("layers", **options)
+    assert without_times(whole) == without_times(layers)
+    assert whole.manifest["fingerprint"] == layers.manifest["fingerprint"]
+    assert whole.title == layers.title
+    assert len(whole.manifest["sessions"]) == 3
+    times = {row["example"]: row["seconds"] for row in whole.rows if row["method"] == "loo"}
+    assert known.items() <= times.items(), "what was there is not computed again"
+
+
 def test_unknown_names_and_folders(model_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'baselines'"):
         reproduce("baseline", progress=False)
@@ -143,7 +166,8 @@ def test_texts_stand_in_their_template_and_the_report_shows_cost(model_folder: P
     assert row["output"] == pytest.approx(wanted.output, abs=1e-6)
     write_report(run.folder)
     figure = (run.folder / "figure.svg").read_text(encoding="utf-8")
-    assert ">4 passes<" in figure
+    assert ">4<" in figure
+    assert ">looprop<" in figure
     assert "random" not in figure, "what costs nothing has no place on a logarithmic axis"
 
 

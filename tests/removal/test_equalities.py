@@ -14,11 +14,12 @@ from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.subject import Subject
 from looprop.models.target import Target
 from looprop.models.text_classifier import TextClassifier
+from looprop.removal.biases import SiteBias, recorded_biases
 from looprop.removal.set_function import SetFunction
 from removal.naive import TOKENIZER, adapter_of, curves, encode, everything, leave_one_out, one_by_one, subject_of
 
 FAMILIES = ["bert", "distilbert", "modernbert", "mpnet", "gpt2", "llama", "vit"]
-DROPPING = {"bert", "roberta", "distilbert", "electra", "albert", *zoo.DECODERS}
+DROPPING = {"bert", "roberta", "distilbert", "electra", "albert", "mpnet", *zoo.DECODERS}
 TOLERANCE = 1e-9  # all models of the zoo compute in float64; the issue asks for 1e-5
 
 
@@ -74,6 +75,23 @@ def test_single_precision_agrees_too(family: str) -> None:
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "albert"])
 def test_encoders_are_packed_and_cut_to_their_read_out(family: str) -> None:
     assert way_of(subject_of(family)) == "packed, cut at 2"
+
+
+def test_relative_positions_keep_their_distances() -> None:
+    subject = subject_of("mpnet")
+    assert way_of(subject) == "rows with biases, cut at 2"
+    biases = recorded_biases(subject)
+    assert biases is not None
+    assert len({id(bias.added) for bias in biases}) == 1, "one bias for all layers is kept once"
+
+
+def test_a_bias_that_is_not_the_models_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = subject_of("mpnet")
+    biases = recorded_biases(subject)
+    assert biases is not None
+    moved = [SiteBias(bias.added.roll(1, -1), bias.scale) for bias in biases]
+    monkeypatch.setattr("looprop.removal.quick.recorded_biases", lambda subject: moved)
+    assert SetFunction(subject)._quick is None
 
 
 @pytest.mark.parametrize("family", sorted(zoo.DECODERS))

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -188,11 +188,14 @@ def read_store(folder: str | Path) -> Store:
 
 
 @contextmanager
-def open_store(folder: str | Path, identity: Mapping[str, Any], **about: Any) -> Iterator[Store]:
+def open_store(
+    folder: str | Path, identity: Mapping[str, Any], *, grows: Callable[[Mapping[str, Any]], bool] | None = None, **about: Any
+) -> Iterator[Store]:
     """Open a run folder for writing, new or to be continued.
 
     identity: what the numbers depend on, as plain data (spec, model, data, seeds). A folder that was begun with another identity is
-        refused, with the names of what changed. about: more entries for the manifest.
+        refused, with the names of what changed. grows: says of such an identity that it differs only in having fewer examples; then
+        the run takes the new one and goes on. about: more entries for the manifest.
     """
     place = Path(folder)
     try:
@@ -202,22 +205,26 @@ def open_store(folder: str | Path, identity: Mapping[str, Any], **about: Any) ->
     except OSError as error:
         raise DataError(f"cannot use {place} as a run folder: {error.strerror or error}") from error
     try:
-        yield _opened(place, dict(identity), about)
+        yield _opened(place, dict(identity), grows, about)
     finally:
         guard.__exit__(None, None, None)
 
 
-def _opened(place: Path, identity: dict[str, Any], about: dict[str, Any]) -> Store:
+def _opened(
+    place: Path, identity: dict[str, Any], grows: Callable[[Mapping[str, Any]], bool] | None, about: dict[str, Any]
+) -> Store:
     identity = json.loads(json.dumps(identity))
+    mark = provenance.fingerprint(identity)
     if (place / "manifest.json").exists():
         manifest = read_manifest(place)
         changed = list(_differences(manifest["identity"], identity))
-        if changed:
+        if changed and grows is not None and grows(manifest["identity"]):
+            about = {**about, "identity": identity, "fingerprint": mark}
+        elif changed:
             raise DataError(f"{place} holds another run; changed: {'; '.join(changed)}. Use another folder, or the same settings as before")
     else:
         if any((place / "parts").iterdir()):
             raise DataError(f"{place} holds parts but no manifest: use another folder")
-        mark = provenance.fingerprint(identity)
         manifest = {"schema": SCHEMA, "version": VERSION, "fingerprint": mark, "identity": identity, "sessions": []}
     where, damaged = read_parts(place)
     for path in damaged:

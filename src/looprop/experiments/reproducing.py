@@ -84,6 +84,8 @@ def reproduce(
 ) -> Run:
     """Run an experiment into a folder; the same call goes on where an earlier one was stopped.
 
+    With a larger limit it goes on from what the smaller one had: the examples of a smaller limit are among those of a larger.
+
     experiment: "bilinear", "softmax", "baselines", "layers", or a YAML file of one's own.
     model: a hub id, a folder, (model, tokenizer); None is the embedded model, "paper" the one that the paper used.
     data: one of the experiment's data sets (the first by default), or a file of texts.
@@ -96,7 +98,7 @@ def reproduce(
     job = _PREPARE[spec.kind](spec, Options(model, data, limit, seed))
     folder = Path(out) if out is not None else Path("runs") / f"{spec.name}-{Path(job.about['data']).stem}"
     ids = [task.id for task in job.tasks]
-    with open_store(folder, job.identity, title=job.title, tasks=len(ids), **job.about) as store:
+    with open_store(folder, job.identity, grows=job.grows, title=job.title, tasks=len(ids), **job.about) as store:
         work = job.prepare(folder, progress=progress)
         shown = {"title": job.about["data_title"], "progress": progress}
         run_missing(store, job.tasks, work, engine=chosen, examples=part_examples, seconds=part_seconds, **shown)

@@ -37,14 +37,16 @@ def prepare_texts(spec: Spec, options: Options) -> Job:
     plans = layer_plans(layers) if spec.plans else ()
     methods = (*spec.methods, *plans, *of_data.yardsticks)
     setup = Setup(methods, spec.metrics, curve_features=of_data.curve_features, target=of_data.target, seed=options.seed)
-    identity = {
+    fixed = {
         "spec": spec.to_dict(),
         "setup": setup.to_dict(),
         "model": {"weights": weights_hash(adapter.model), "tokenizer": tokenizer_hash(adapter)},
-        "data": {"name": data.name, "split": data.split, "hash": data.hash, "examples": len(data), "of": data.total},
-        "limit": options.limit,
         "seed": options.seed,
     }
+
+    def limited(limit: int) -> dict[str, Any]:
+        return {**fixed, **_subset(_load_data(name, of_data, replace(options, limit=limit)), limit)}
+
     about = {"model": adapter.name, "layers": layers, "data": name, "data_title": data.title, "subset": data.subset, "examples": len(data)}
     measure = measure_with_entropy if spec.plans else evaluate_example
 
@@ -52,7 +54,12 @@ def prepare_texts(spec: Spec, options: Options) -> Job:
         return partial(measure, adapter, setup=setup)
 
     tasks = [Task(example.id, example.text) for example in data]
-    return Job(f"{spec.name}: {data.title}, {adapter.name}", tasks, prepare, identity, about)
+    return Job(f"{spec.name}: {data.title}, {adapter.name}", tasks, prepare, {**fixed, **_subset(data, options.limit)}, about, limited)
+
+
+def _subset(data: Dataset, limit: int | None) -> dict[str, Any]:
+    """What an identity says of the data."""
+    return {"data": {"name": data.name, "split": data.split, "hash": data.hash, "examples": len(data), "of": data.total}, "limit": limit}
 
 
 def choose_data(spec: Spec, wanted: str | None) -> tuple[str, DataSpec]:

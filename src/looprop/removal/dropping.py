@@ -7,7 +7,7 @@ stands before the first removed token.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from looprop.engine.sites import SiteMode
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
+from looprop.removal.biases import SiteBias, biased_site
 from looprop.removal.fewer_rows import FewerRowsMode
 
 Dropper = Callable[[Tensor], Tensor]
@@ -83,8 +84,11 @@ def fewer_rows(subject: Subject, sites: int, index: Tensor) -> AbstractContextMa
     return FewerRowsMode(sites, index, lambda rows: rows[:, read])
 
 
-def dropped_rows(subject: Subject, *, sites: int = 0) -> Dropper:
-    """Run each variant on its needed rows only, padded to the longest of the batch."""
+def dropped_rows(subject: Subject, *, sites: int = 0, biases: Sequence[SiteBias] | None = None) -> Dropper:
+    """Run each variant on its needed rows only, padded to the longest of the batch.
+
+    biases: what the written-out attention sites add to the scores of the whole input, where that depends on distances.
+    """
     adapter, inputs = subject.adapter, subject.encoded.inputs
     offset, table = first_position(adapter), position_table(adapter)
 
@@ -93,13 +97,13 @@ def dropped_rows(subject: Subject, *, sites: int = 0) -> Dropper:
         index, present = gathered(needed, left=adapter.causal)
         batch = {key: value.expand(len(keep), -1).gather(1, index) for key, value in inputs.items() if key != "attention_mask"}
         batch["attention_mask"] = (keep.gather(1, index) & present).to(batch["input_ids"])
-        positions = index + offset
-        numbers: AbstractContextManager[object] = nullcontext()
+        positions, looked_up = index + offset, None
         if "position_ids" in adapter.arguments:
             batch["position_ids"] = positions
         elif table is not None:
-            numbers = SiteMode(positions=(table.weight, positions))
-        with fewer_rows(subject, sites, index), numbers:
+            looked_up = (table.weight, positions)
+        written = None if biases is None else biased_site(biases, index, batch["attention_mask"].bool())
+        with fewer_rows(subject, sites, index), SiteMode(positions=looked_up, written=written):
             return adapter.forward(batch, positions=subject.target.positions)
 
     return run

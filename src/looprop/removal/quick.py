@@ -10,6 +10,7 @@ from torch import Tensor
 
 from looprop.errors import LoopropError
 from looprop.models.subject import Subject
+from looprop.removal.biases import SiteBias, recorded_biases
 from looprop.removal.dropping import can_drop, dropped_rows, read_out_rows, rows_needed
 from looprop.removal.masking import Runner, without_padding
 from looprop.removal.packed import packed_rows
@@ -55,6 +56,8 @@ def _ways(subject: Subject) -> Iterator[tuple[str, Callable[[], Quick]]]:
         if shares:
             yield f"prefix, cut at {cut}", partial(_prefix, subject, cut)
         yield f"rows, cut at {cut}", partial(_rows, subject, cut)
+    if sites and not subject.adapter.causal and (biases := recorded_biases(subject)) is not None:
+        yield f"rows with biases, cut at {sites}", partial(_rows, subject, sites, biases)
 
 
 def _prefix(subject: Subject, cut: int) -> Quick:
@@ -69,9 +72,9 @@ def _packed(subject: Subject, cut: int) -> Quick:
     return Quick(packed_rows(subject, sites=cut), partial(_count_rows, subject), padded=False)
 
 
-def _rows(subject: Subject, cut: int) -> Quick:
+def _rows(subject: Subject, cut: int, biases: list[SiteBias] | None = None) -> Quick:
     lengths = partial(_count_rows, subject)
-    return Quick(without_padding(dropped_rows(subject, sites=cut), subject.adapter, lengths), lengths)
+    return Quick(without_padding(dropped_rows(subject, sites=cut, biases=biases), subject.adapter, lengths), lengths)
 
 
 def _count_rows(subject: Subject, keep: Tensor) -> Tensor:

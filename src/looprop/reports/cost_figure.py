@@ -38,13 +38,11 @@ def _panel(axes: Axes, found: Sequence[MethodSummary]) -> None:
     others = [s for s in known if not s.method.startswith("looprop")]
     shares = [s for s in ours if setting(s.method).endswith("%")]
     passes = [s for s in ours if s not in shares]
-    _series(axes, passes, "o-", OURS, "looprop, the same passes for every text" if shares else "looprop")
-    _series(axes, shares, "o--", OURS, "looprop, the same share of LOO's cost", markerfacecolor="white")
+    _series(axes, passes, "o-", OURS, "looprop: as many passes for every text" if shares else "looprop")
+    _series(axes, shares, "o--", OURS, "looprop: a share of LOO's cost", markerfacecolor="white")
     _series(axes, others, "D", OTHERS, "other methods")
     for label, point, first in joined([*passes, *shares]):
         place: dict[str, Any] = {"xytext": (6, -9), "ha": "left"} if first in shares else {"xytext": (-6, 3), "ha": "right"}
-        if first not in shares and point[0] * (1 + NEAR) > passes[-1].cost > passes[0].cost:
-            place = {"xytext": (0, 8), "ha": "center"}
         axes.annotate(label, point, fontsize=7.5, color=OURS, textcoords="offset points", **place)
     for s, height in zip(others, spread([s.metrics["loo-r"].mean for s in others], [s.cost for s in others]), strict=True):
         axes.annotate(name_of(s.method), (s.cost, height), xytext=(7, -2), textcoords="offset points", fontsize=7.5, color=OTHERS)
@@ -65,16 +63,16 @@ def _series(axes: Axes, some: Sequence[MethodSummary], form: str, colour: str, l
 
 
 def setting(method: str) -> str:
-    """What distinguishes one looprop from another, in a word or two.
+    """What distinguishes one looprop from another: its passes, its share, or its options.
 
     >>> setting("looprop"), setting("looprop[budget=4]"), setting("looprop[budget=0.25]"), setting("looprop[rows=0]")
-    ('looprop', '4 passes', '25 %', 'rows=0')
+    ('default', '4', '25 %', 'rows=0')
     """
     options = method.partition("[")[2].removesuffix("]")
     name, _, value = options.partition("=")
     if name != "budget" or "," in options:
-        return options or method
-    return f"{float(value):g} passes" if float(value) >= 1 else f"{100 * float(value):g} %"
+        return options or "default"
+    return f"{float(value):g}" if float(value) >= 1 else f"{100 * float(value):g} %"
 
 
 def joined(some: Sequence[MethodSummary]) -> list[tuple[str, tuple[float, float], MethodSummary]]:
