@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from evaluation.tiny import TEXTS, save_tiny
-from looprop.errors import DataError, UnknownNameError
+from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.evaluation.summary import values_of
 from looprop.experiments.reproducing import Run, read_run, reproduce
 from looprop.experiments.texts import relative_entropy
@@ -120,6 +120,32 @@ def test_a_run_grows_with_its_limit_and_keeps_what_it_has(layers: Run, model_fol
     assert known.items() <= times.items(), "what was there is not computed again"
 
 
+def test_leave_one_out_is_taken_over_and_looked_at(layers: Run, model_folder: Path, texts: Path, tmp_path: Path) -> None:
+    options = {"model": str(model_folder), "data": str(texts), "progress": False}
+    run = reproduce("layers", out=tmp_path / "same", loo_from=layers.folder, **options)
+    assert without_times(run) == without_times(layers)
+    assert run.manifest["loo_from"] == {"run": layers.folder.name, "examples": len(TEXTS)}
+    seconds = [[row["seconds"] for row in of.rows if row["method"] == "loo"] for of in (run, layers)]
+    assert seconds[0] == seconds[1], "as they were measured then"
+
+    part = reproduce("layers", out=tmp_path / "part", limit=2, **options)
+    rest = reproduce("layers", out=tmp_path / "rest", loo_from=part.folder, **options)
+    assert without_times(rest) == without_times(layers)
+    assert rest.manifest["loo_from"]["examples"] == 2
+
+    with pytest.raises(InputError, match="its model was"):
+        reproduce("layers", out=tmp_path / "no", loo_from=layers.folder, **{**options, "model": str(save_tiny(tmp_path / "other", seed=1))})
+    other = tmp_path / "texts.txt"
+    other.write_text("\n".join(reversed(TEXTS)), encoding="utf-8")
+    wrong = reproduce("layers", out=tmp_path / "wrong", loo_from=layers.folder, **{**options, "data": str(other)})
+    assert {row["error"].partition(":")[0] for row in wrong.rows if row["example"] in changed(TEXTS)} == {"InputError"}
+
+
+def changed(texts: list[str]) -> set[str]:
+    """Ids of the lines that are others when the order is turned."""
+    return {str(i) for i, (a, b) in enumerate(zip(texts, reversed(texts), strict=True), 1) if a != b}
+
+
 def test_unknown_names_and_folders(model_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'baselines'"):
         reproduce("baseline", progress=False)
@@ -156,12 +182,13 @@ def test_reports_of_a_run(layers: Run, tmp_path: Path) -> None:
 
 def test_texts_stand_in_their_template_and_the_report_shows_cost(model_folder: Path, texts: Path, tmp_path: Path) -> None:
     spec = tmp_path / "mine.yaml"
-    lines = ["name: mine", "kind: texts", "question: which?", "methods: [loo, 'looprop[budget=4]', attnlrp, random]", "metrics: [loo-r]"]
-    spec.write_text("\n".join([*lines, "data: {mine: {template: 'so: {text}', target: [LABEL_1, LABEL_0]}}"]), encoding="utf-8")
+    lines = ["name: mine", "kind: texts", "question: which?", "methods: [loo, 'looprop[budget=4]', attnlrp, ig, random]", "metrics: [loo-r]"]
+    spec.write_text("\n".join([*lines, "data: {mine: {template: 'so: {text}', target: [LABEL_1, LABEL_0], skip: [ig]}}"]), encoding="utf-8")
     run = reproduce(spec, data=str(texts), model=str(model_folder), limit=2, out=tmp_path / "run", progress=False)
     adapter = load_adapter(str(model_folder))
     row = run.rows[0]
     wanted = bind(adapter, f"so: {TEXTS[int(row['example']) - 1]}", target=("LABEL_1", "LABEL_0"))
+    assert {row["method"] for row in run.rows} == {"loo", "looprop[budget=4]", "attnlrp", "random"}, "what is skipped is not run"
     assert row["features"] == len(wanted.features)
     assert row["output"] == pytest.approx(wanted.output, abs=1e-6)
     write_report(run.folder)

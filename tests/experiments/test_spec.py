@@ -37,6 +37,14 @@ def test_the_fingerprint_sees_content_and_not_layout() -> None:
     assert spec.fingerprint != parse_spec(GOOD.replace("cp-lrp", "attnlrp"), where="x").fingerprint
 
 
+def test_what_a_data_set_skips_is_part_of_the_fingerprint_only_where_it_skips() -> None:
+    plain = parse_spec(GOOD, where="x")
+    skipping = parse_spec(GOOD.replace("split: dev", "split: dev, skip: [cp-lrp]"), where="x")
+    assert "skip" not in plain.to_dict()["data"]["sst2"]
+    assert skipping.fingerprint != plain.fingerprint
+    assert skipping.data["sst2"].skip == ("cp-lrp",)
+
+
 def test_a_file_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(GOOD, encoding="utf-8")
     assert load_spec(tmp_path / "mine.yaml").methods == ("loo", "cp-lrp")
@@ -55,6 +63,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         (GOOD.replace("texts", "text"), "unknown kind of experiment 'text'"),
         (GOOD.replace("split: dev", "template: no place"), "a template must hold"),
         (GOOD.replace("split: dev", "target: [a, b, c]"), "target must be one class or a contrast of two"),
+        (GOOD.replace("split: dev", "skip: [cplrp]"), "unknown method to skip on sst2 'cplrp'; did you mean 'cp-lrp'"),
         (GOOD + "plans: by-head\n", "unknown plans 'by-head'"),
         (GOOD + "seeds: 0\n", "seeds must be an integer >= 1"),
         (GOOD.replace("{sst2: {split: dev}}", "[sst2]"), "data must be a mapping"),

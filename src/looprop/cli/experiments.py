@@ -26,6 +26,10 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER", show_default=False)
     ] = None,
+    loo_from: Annotated[
+        Path | None,
+        typer.Option(help="A run of the same model and texts: its leave-one-out is taken over.", metavar="FOLDER", show_default=False),
+    ] = None,
     engine: Engine = "local",
     address: Address = None,
     workers: Workers = None,
@@ -43,7 +47,9 @@ def reproduce(
     chosen = choose_engine(engine, address, workers)
     try:
         shown = sys.stderr.isatty()
-        run = run_experiment(experiment, model=model, data=data, limit=limit, seed=seed, out=out, progress=shown, engine=chosen)
+        run = run_experiment(
+            experiment, model=model, data=data, limit=limit, seed=seed, out=out, loo_from=loo_from, progress=shown, engine=chosen
+        )
     except KeyboardInterrupt:
         say("what is finished is kept: give the same command again to go on")
         raise

@@ -40,9 +40,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may choose: model and data instead of the defaults, a subset, the seed that draws it."""
+    """What a caller may choose: model and data instead of the defaults, a subset, the seed that draws it.
+
+    loo_from: a run folder whose leave-one-out is taken over.
+    """
 
     model: Any = None
     data: str | None = None
     limit: int | None = None
     seed: int = 0
+    loo_from: Path | None = None

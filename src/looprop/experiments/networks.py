@@ -38,6 +38,8 @@ def prepare_networks(spec: Spec, options: Options) -> Job:
     """Say what there is to do: per seed a network to train, per seed and image a task, and the scalar product."""
     if options.model is not None:
         raise DataError(f"{spec.name} trains its own networks: it takes no model")
+    if options.loo_from is not None:
+        raise DataError(f"{spec.name} computes its own leave-one-out: it takes no loo_from")
     if options.data not in (None, "mnist"):
         raise DataError(f"{spec.name} runs on mnist, got data {options.data!r}")
     of_data = spec.data["mnist"]

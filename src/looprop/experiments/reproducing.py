@@ -77,6 +77,7 @@ def reproduce(
     limit: int | None = None,
     seed: int = 0,
     out: str | Path | None = None,
+    loo_from: str | Path | None = None,
     progress: bool = True,
     engine: str | Engine = "local",
     part_examples: int = EXAMPLES,
@@ -90,12 +91,13 @@ def reproduce(
     model: a hub id, a folder, (model, tokenizer); None is the embedded model, "paper" the one that the paper used.
     data: one of the experiment's data sets (the first by default), or a file of texts.
     limit: how many examples, drawn by `seed`. out: the run folder; by default runs/<experiment>-<data>.
+    loo_from: a run folder of the same model and texts whose leave-one-out is taken over, after some of it was computed again.
     engine: who computes: "local" is this process, "ray" a cluster (`get_engine("ray", address=...)` from `looprop.evaluation.engines`);
         a run may be begun by one and continued by another.
     """
     chosen = get_engine(engine)
     spec = load_spec(experiment)
-    job = _PREPARE[spec.kind](spec, Options(model, data, limit, seed))
+    job = _PREPARE[spec.kind](spec, Options(model, data, limit, seed, Path(loo_from) if loo_from is not None else None))
     folder = Path(out) if out is not None else Path("runs") / f"{spec.name}-{Path(job.about['data']).stem}"
     ids = [task.id for task in job.tasks]
     with open_store(folder, job.identity, grows=job.grows, title=job.title, tasks=len(ids), **job.about) as store:

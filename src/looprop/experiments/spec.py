@@ -22,7 +22,7 @@ class DataSpec:
     """One data set of an experiment: the paper's model for it, which part of it, and what the curves remove.
 
     source: the data set that the texts are from, where it is not the name itself. template: each text stands in place of "{text}" in it.
-    target: what is explained, a class or a contrast of two; by default the predicted class.
+    target: what is explained, a class or a contrast of two; by default the predicted class. skip: methods that it goes without.
     """
 
     source: str = ""
@@ -33,6 +33,7 @@ class DataSpec:
     yardsticks: tuple[str, ...] = ()
     template: str = ""
     target: str | tuple[str, str] | None = None
+    skip: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.template and self.template.count("{text}") != 1:
@@ -80,10 +81,18 @@ class Spec:
         if (self.kind == "toys") is bool(self.data) or (self.kind == "toys") is not bool(self.cases):
             raise DataError(f"an experiment of kind {self.kind!r} runs on {'cases' if self.kind == 'toys' else 'data'} and nothing else")
         Setup(self.methods, self.metrics)  # raises for unknown methods and metrics
+        for name, of_data in self.data.items():
+            for method in of_data.skip:
+                if method not in self.methods:
+                    raise UnknownNameError(f"method to skip on {name}", method, self.methods)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for manifests."""
-        return asdict(self)
+        """Plain data for manifests; what is skipped only where something is."""
+        found = asdict(self)
+        for of_data in found["data"].values():
+            if not of_data["skip"]:
+                del of_data["skip"]
+        return found
 
     @property
     def fingerprint(self) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from looprop.errors import UnknownNameError
+from looprop.errors import InputError, UnknownNameError
 from looprop.evaluation.example import Row, Task, evaluate_example
+from looprop.evaluation.known import KnownLoo, known_loo
 from looprop.evaluation.provenance import weights_hash
 from looprop.evaluation.running import Work
 from looprop.evaluation.setup import Setup
+from looprop.evaluation.store import read_store
 from looprop.experiments.job import Job, Options
 from looprop.experiments.spec import DataSpec, Spec
 from looprop.inputs.datasets import load_dataset
@@ -35,7 +38,7 @@ def prepare_texts(spec: Spec, options: Options) -> Job:
     adapter = load_adapter(of_data.model if options.model == PAPER else options.model)
     layers = adapter.attention_layers(adapter.encode(data.texts[0], truncation=True))
     plans = layer_plans(layers) if spec.plans else ()
-    methods = (*spec.methods, *plans, *of_data.yardsticks)
+    methods = (*(method for method in spec.methods if method not in of_data.skip), *plans, *of_data.yardsticks)
     setup = Setup(methods, spec.metrics, curve_features=of_data.curve_features, target=of_data.target, seed=options.seed)
     fixed = {
         "spec": spec.to_dict(),
@@ -47,14 +50,31 @@ def prepare_texts(spec: Spec, options: Options) -> Job:
     def limited(limit: int) -> dict[str, Any]:
         return {**fixed, **_subset(_load_data(name, of_data, replace(options, limit=limit)), limit)}
 
-    about = {"model": adapter.name, "layers": layers, "data": name, "data_title": data.title, "subset": data.subset, "examples": len(data)}
+    about: dict[str, Any] = {"model": adapter.name, "layers": layers, "data": name}
+    about |= {"data_title": data.title, "subset": data.subset, "examples": len(data)}
     measure = measure_with_entropy if spec.plans else evaluate_example
 
     def prepare(folder: Path, *, progress: bool) -> Work:
         return partial(measure, adapter, setup=setup)
 
-    tasks = [Task(example.id, example.text) for example in data]
+    known = _known(options.loo_from, fixed) if options.loo_from is not None else {}
+    tasks = [Task(example.id, example.text, loo=known.get(example.id)) for example in data]
+    if options.loo_from is not None:
+        about["loo_from"] = {"run": options.loo_from.name, "examples": sum(task.loo is not None for task in tasks)}
     return Job(f"{spec.name}: {data.title}, {adapter.name}", tasks, prepare, {**fixed, **_subset(data, options.limit)}, about, limited)
+
+
+def _known(folder: Path, fixed: Mapping[str, Any]) -> dict[str, KnownLoo]:
+    """Leave-one-out of another run, which must have had the same model and the same way to choose and remove."""
+    run = read_store(folder)
+    before = run.manifest["identity"]
+    for name, own, other in [
+        ("model", fixed["model"], before.get("model")),
+        *((name, fixed["setup"][name], before.get("setup", {}).get(name)) for name in ("removal", "target", "truncation")),
+    ]:
+        if own != other:
+            raise InputError(f"leave-one-out of {folder} cannot be taken over: its {name} was {other}, here it is {own}")
+    return known_loo(run.rows())
 
 
 def _subset(data: Dataset, limit: int | None) -> dict[str, Any]:

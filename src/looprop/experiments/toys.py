@@ -50,7 +50,7 @@ class AttentionRow(nn.Module):
 
 def prepare_toys(spec: Spec, options: Options) -> Job:
     """One task per case."""
-    for name in ("model", "data", "limit"):
+    for name in ("model", "data", "limit", "loo_from"):
         if getattr(options, name) is not None:
             raise DataError(f"{spec.name} has its own cases and takes no {name}, got {getattr(options, name)!r}")
     for name, toy in spec.cases.items():

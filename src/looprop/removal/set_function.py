@@ -89,7 +89,7 @@ class SetFunction:
     def __call__(self, keep: NDArray[np.bool_] | Tensor | Sequence[Sequence[bool]]) -> NDArray[np.float64]:
         """The target's value for every row of a boolean matrix of kept features. (N, F) -> (N,)"""
         tokens = self._tokens(keep)
-        keys = [row.tobytes() for row in np.packbits(tokens.numpy(), axis=1)]
+        keys = _keys(tokens)
         self.count.asked += len(keys)
         missing: dict[bytes, int] = {}
         for i, key in enumerate(keys):
@@ -98,6 +98,10 @@ class SetFunction:
         if missing:
             self._compute(tokens, missing)
         return np.array([self._known[key] for key in keys])
+
+    def learn(self, keep: NDArray[np.bool_], values: NDArray[np.float64]) -> None:
+        """Take over values that were computed elsewhere: rows of kept features (N, F), and the target's value for each (N,)."""
+        self._known.update(zip(_keys(self._tokens(keep)), values.tolist(), strict=True))
 
     def _tokens(self, keep: Any) -> Tensor:
         """Kept positions from kept features: (N, F) -> (N, T)."""
@@ -189,3 +193,8 @@ class SetFunction:
         subject, kind = self.subject, self.removal
         lengths = (lambda keep: keep.sum(1)) if kind == "delete" else None
         return masking.without_padding(masking.runner(subject, kind), subject.adapter, lengths)
+
+
+def _keys(tokens: Tensor) -> list[bytes]:
+    """What subsets are known by: their kept positions (N, T), packed."""
+    return [row.tobytes() for row in np.packbits(tokens.numpy(), axis=1)]
