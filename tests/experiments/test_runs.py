@@ -182,7 +182,8 @@ def test_reports_of_a_run(layers: Run, tmp_path: Path) -> None:
 
 def test_texts_stand_in_their_template_and_the_report_shows_cost(model_folder: Path, texts: Path, tmp_path: Path) -> None:
     spec = tmp_path / "mine.yaml"
-    lines = ["name: mine", "kind: texts", "question: which?", "methods: [loo, 'looprop[budget=4]', attnlrp, ig, random]", "metrics: [loo-r]"]
+    methods = "methods: [loo, 'looprop[budget=4]', attnlrp, ig, random]"
+    lines = ["name: mine", "kind: texts", "question: which?", methods, "metrics: [loo-r]"]
     spec.write_text("\n".join([*lines, "data: {mine: {template: 'so: {text}', target: [LABEL_1, LABEL_0], skip: [ig]}}"]), encoding="utf-8")
     run = reproduce(spec, data=str(texts), model=str(model_folder), limit=2, out=tmp_path / "run", progress=False)
     adapter = load_adapter(str(model_folder))
