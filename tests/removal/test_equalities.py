@@ -238,13 +238,14 @@ READ_ELSEWHERE: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", sorted(READ_ELSEWHERE))
 @pytest.mark.parametrize("length", [3, 4, 9])
-def test_classifiers_that_are_read_off_elsewhere_fall_back(name: str, length: int) -> None:
+def test_classifiers_that_are_read_off_elsewhere(name: str, length: int) -> None:
+    """At the last token, rows are left out; at a token that is looked for, plain masking; shorter than four, always."""
     torch.manual_seed(length)
     model = READ_ELSEWHERE[name]().double().eval()
     encoded = encode(torch.cat([zoo.token_ids(length - 1, seed=1), torch.tensor([[2]])], 1))
     subject = Subject(TextClassifier(model, TOKENIZER), encoded, Target((1,), "1"), tuple((i,) for i in range(length)))
     keep = everything(length)
-    assert SetFunction(subject)._quick is None
+    assert (SetFunction(subject)._quick is not None) == (name in ("gpt2", "llama") and length >= 4)
     np.testing.assert_allclose(SetFunction(subject)(keep), one_by_one(subject, keep), atol=TOLERANCE)
 
 

@@ -18,7 +18,7 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class FirstEstimate:
-    """LOO_i ~ sum over rows j of effect(j, i), with what is needed to do better.
+    """LOO_i ~ sum over rows j of effect(j, i), plus what leaving a mean over rows does, with what is needed to do better.
 
     member: (F, T). effect: (T, F), zero in the rows of the feature itself, which nobody reads once its keys are barred, but for
     the read-out. scores: (F,). reads: which features hold the read-out of an encoder, where a linear view fails most.
@@ -40,11 +40,14 @@ def first_estimate(subject: Subject, start: FirstOrder) -> FirstEstimate:
     """The estimate that one forward and one backward pass give."""
     member = member_matrix(subject).to(start.effect.device)
     counted = ~member.T
-    counted[read_out(subject)] = True
+    if start.pooled is None:  # else nobody reads the rows that leave the mean
+        counted[read_out(subject)] = True
     effect = start.effect.double() * counted
-    rows = set(read_out(subject)) if not subject.adapter.leading_positions(subject.encoded) else set()
+    scores = effect.sum(0) + (0.0 if start.pooled is None else start.pooled.double())
+    special = not subject.read_out.everything and not subject.adapter.leading_positions(subject.encoded)
+    rows = set(read_out(subject)) if special else set()
     reads = np.array([any(p in rows for p in group) for group in subject.features])
-    return FirstEstimate(start, member, effect, effect.sum(0).cpu().numpy(), reads)
+    return FirstEstimate(start, member, effect, scores.cpu().numpy(), reads)
 
 
 def without_read_out(first: FirstEstimate) -> Scores:
@@ -74,7 +77,7 @@ def with_rows(subject: Subject, first: FirstEstimate, pairs: int | None, known: 
         carried[variant, own] = True
     rest = (first.effect[:, open_] * ~carried.T).sum(0)
     scores = first.scores.copy()
-    scores[open_] = (start.output - exact_rows(subject, start.sites, chosen, member) + rest).cpu().numpy()
+    scores[open_] = (start.output - exact_rows(subject, start, chosen, member) + rest).cpu().numpy()
     return scores, float(carried.sum())
 
 

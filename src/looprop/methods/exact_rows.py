@@ -1,15 +1,18 @@
 """Exact rows: for each variant a few rows are carried through the whole network, all others stay as they were."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from looprop.engine.reductions import completing
 from looprop.engine.rows import Kept, carrying
+from looprop.methods.removal_effect import FirstOrder
 from looprop.models.image_classifier import ImageClassifier
 from looprop.models.subject import Subject
-from looprop.removal.dropping import first_position, position_table, read_out_rows, takes_positions
+from looprop.removal.dropping import first_position, position_table, takes_positions
 from looprop.removal.packing import run_halving
 from looprop.removal.set_function import AGREEMENT, SetFunction
 
@@ -23,28 +26,30 @@ SPARE = 24
 
 def read_out(subject: Subject) -> list[int]:
     """The rows of the sequence from which the answer is read."""
-    return [0] if isinstance(subject.adapter, ImageClassifier) else read_out_rows(subject)
+    return subject.read_out.rows(subject.adapter.leading_positions(subject.encoded) + len(subject.encoded))
 
 
-def can_carry(subject: Subject, sites: list[Kept]) -> bool:
+def can_carry(subject: Subject, intact: FirstOrder) -> bool:
     """Can rows be run on their own? Tried once per model and order of magnitude of the length.
 
     With all rows carried the answer must be that of plain masking, and with nothing removed any rows that hold the read-out must
-    give that of the intact input. Where they do not (a mean over tokens before the classifier, a classifier that reads another
-    row, convolutions between tokens), the method does without exact rows.
+    give that of the intact input. Where they do not (convolutions between tokens, scores that depend on more than queries, keys and
+    distances), the method does without exact rows.
     """
+    sites = intact.sites
     if not sites or len({site.key.shape[1] for site in sites}) != 1:
         return False
     adapter = subject.adapter
     if not isinstance(adapter, ImageClassifier) and not ("input_ids" in subject.encoded.inputs and takes_positions(adapter)):
         return False
-    key = ("rows", len(subject.encoded).bit_length(), subject.target.positions)
+    key = ("rows", len(subject.encoded).bit_length(), subject.read_out)
     if key not in adapter.proofs:
-        adapter.proofs[key] = _agrees(subject, sites)
+        adapter.proofs[key] = _agrees(subject, intact)
     return adapter.proofs[key]
 
 
-def _agrees(subject: Subject, sites: list[Kept]) -> bool:
+def _agrees(subject: Subject, intact: FirstOrder) -> bool:
+    sites = intact.sites
     length = sites[0].key.shape[1]
     leading = length - len(subject.encoded)
     if len(subject.encoded) < 2:
@@ -53,27 +58,30 @@ def _agrees(subject: Subject, sites: list[Kept]) -> bool:
     member = torch.zeros(2, length, dtype=torch.bool, device=sites[0].key.device)
     member[[0, 1], removed] = True
     every = torch.arange(length, device=member.device)
-    few = torch.tensor(sorted({*read_out(subject), removed[0]}), device=member.device)
+    read = [] if subject.read_out.everything else read_out(subject)
+    few = torch.tensor(sorted({*read, removed[0]}), device=member.device)
     try:
-        carried = exact_rows(subject, sites, [every, every], member).cpu()
-        intact = exact_rows(subject, sites, [few], torch.zeros_like(member[:1])).cpu()
+        carried = exact_rows(subject, intact, [every, every], member).cpu()
+        unchanged = exact_rows(subject, intact, [few], torch.zeros_like(member[:1])).cpu()
     except (RuntimeError, IndexError):  # rows of this model cannot be run at all
         return False
     single = replace(subject, features=tuple((i,) for i in range(len(subject.encoded))), memo={})
     plain = SetFunction(single, removal="attention-mask", quick=False)
     wanted = torch.cat([torch.from_numpy(plain(~member[:, leading:].cpu())), torch.tensor([subject.output], dtype=torch.float64)])
-    return bool((torch.cat([carried, intact]) - wanted).abs().max() <= AGREEMENT * wanted.abs().max().clamp(min=1.0))
+    return bool((torch.cat([carried, unchanged]) - wanted).abs().max() <= AGREEMENT * wanted.abs().max().clamp(min=1.0))
 
 
 def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> list[Tensor]:
-    """The rows of each variant, ascending: the read-out always, then those outside the feature with the largest effect.
+    """The rows of each variant, ascending: the read-out always (the feature's own rows, where they leave a mean over all), then
+    those outside the feature with the largest effect.
 
     size: (T, F). total: how many pairs (variant, row) there may be in all. They are given to the largest effects wherever
     they are: a removal that is felt in many rows gets many. Ties go to the lower feature and position.
     """
     worth = size.T.clone().masked_fill_(member.to(size.device), -1.0)  # nobody reads the rows of the feature itself
-    chosen = torch.zeros_like(worth, dtype=torch.bool)
-    chosen[:, read_out(subject)] = True
+    chosen = member.to(size.device).clone() if subject.read_out.everything else torch.zeros_like(worth, dtype=torch.bool)
+    if not subject.read_out.everything:
+        chosen[:, read_out(subject)] = True
     worth[chosen] = -1.0
     left = min(max(0, total - int(chosen.sum())), int((worth >= 0).sum()))
     best = torch.argsort(worth.flatten(), descending=True, stable=True)[:left]
@@ -81,16 +89,17 @@ def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> l
     return [row.nonzero()[:, 0] for row in chosen]
 
 
-def exact_rows(subject: Subject, sites: list[Kept], rows: list[Tensor], member: Tensor) -> Tensor:
+def exact_rows(subject: Subject, intact: FirstOrder, rows: list[Tensor], member: Tensor) -> Tensor:
     """The target when feature i is removed and only the rows in rows[i] feel it: (F,) for member (F, T)."""
     found = torch.zeros(len(rows), dtype=torch.float64, device=member.device)
     with subject.adapter.evaluating(), torch.inference_mode():
-        for batch in _batches([len(r) for r in rows], sites[0], most=ROWS if subject.adapter.batches else 1):
-            chosen = _filled([rows[i] for i in batch], member[batch], at_front=subject.adapter.causal)
+        for batch in _batches([len(r) for r in rows], intact.sites[0], most=ROWS if subject.adapter.batches else 1):
+            chosen, real = _filled([rows[i] for i in batch], member[batch], at_front=bool(subject.read_out.last))
             places = {i: n for n, i in enumerate(batch)}
 
-            def run(part: list[int], chosen: Tensor = chosen, places: dict[int, int] = places) -> Tensor:
-                return _run(subject, sites, chosen[[places[i] for i in part]], member[part])
+            def run(part: list[int], chosen: Tensor = chosen, real: Tensor = real, places: dict[int, int] = places) -> Tensor:
+                own = [places[i] for i in part]
+                return _run(subject, intact, chosen[own], member[part], real[own])
 
             found[batch] = run_halving(batch, run)
     return found
@@ -113,19 +122,21 @@ def _batches(widths: list[int], site: Kept, *, most: int) -> Iterator[list[int]]
         left = left[len(batch) :]
 
 
-def _filled(rows: list[Tensor], member: Tensor, *, at_front: bool) -> Tensor:
-    """Rows of equal number. What fills up is a row whose key is barred, which nobody reads; the read-out keeps its end."""
+def _filled(rows: list[Tensor], member: Tensor, *, at_front: bool) -> tuple[Tensor, Tensor]:
+    """Rows of equal number (N, k), and which do not only fill up. What does is a row whose key is barred; the read-out keeps its end."""
     width = max(len(r) for r in rows)
     fillers = member.int().argmax(1)
     filled = []
     for own, filler in zip(rows, fillers, strict=True):
         more = filler.expand(width - len(own))
         filled.append(torch.cat([more, own] if at_front else [own, more]))
-    return torch.stack(filled)
+    own_counts = torch.tensor([len(own) for own in rows], device=member.device)[:, None]
+    places = torch.arange(width, device=member.device)[None]
+    return torch.stack(filled), places >= width - own_counts if at_front else places < own_counts
 
 
-def _run(subject: Subject, sites: list[Kept], rows: Tensor, barred: Tensor) -> Tensor:
-    adapter, inputs = subject.adapter, subject.encoded.inputs
+def _run(subject: Subject, intact: FirstOrder, rows: Tensor, barred: Tensor, real: Tensor) -> Tensor:
+    adapter, inputs, sites = subject.adapter, subject.encoded.inputs, intact.sites
     if isinstance(adapter, ImageClassifier):
         batch = {key: value.expand(len(rows), *value.shape[1:]) for key, value in inputs.items()}
         wanted = rows[:, :, None]
@@ -133,10 +144,12 @@ def _run(subject: Subject, sites: list[Kept], rows: Tensor, barred: Tensor) -> T
     else:
         batch = {key: value.expand(len(rows), -1).gather(1, rows) for key, value in inputs.items()}
         numbers, table = rows + first_position(adapter), position_table(adapter)
+        if intact.reduced and "attention_mask" in batch:  # what is removed leaves a mean
+            batch["attention_mask"] = (~barred.gather(1, rows)).to(batch["attention_mask"])
         given = "position_ids" in adapter.arguments
         if given:
             batch["position_ids"] = numbers
         mode = carrying(sites, rows, barred, positions=None if given or table is None else (table.weight, numbers))
-    with mode:
+    with mode, completing(intact.reduced, rows, real) if intact.reduced else nullcontext():
         logits = adapter.forward(batch, positions=subject.target.positions)
     return subject.target.value(logits).double()

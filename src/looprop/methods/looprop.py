@@ -62,7 +62,7 @@ class LoopProp(Method):
                 return _exact(value)
             refine, pairs = share.refine, share.rows * length
         first = first_estimate(subject, first_order(subject, self.backward))
-        carries = pairs != 0 and can_carry(subject, first.start.sites)
+        carries = pairs != 0 and can_carry(subject, first.start)
         if not carries and pairs is None:
             raise InputError(f"rows of {subject.adapter.name} cannot be carried on their own: use method='loo', or refine=")
         if not carries and self.budget is not None:

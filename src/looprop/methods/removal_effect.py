@@ -7,6 +7,7 @@ At one site and head, with weights A, values V and output O, barring the keys of
 softmax renormalisation included; its effect on f is < df/dO_j, dO_j(I) >.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,11 +16,13 @@ from torch import Tensor
 
 from looprop.engine.attention import heads_of_one
 from looprop.engine.plan import GRADIENT, Plan
+from looprop.engine.reductions import Reduction, pooled_effect, recording
 from looprop.engine.rows import Kept, keep_site
 from looprop.engine.tape import relevance
 from looprop.errors import InputError
 from looprop.methods.rollout import site_weights
 from looprop.models.subject import Subject
+from looprop.removal import masking
 
 Backward = Literal["gradient", "norm", "attnlrp", "cp"]
 
@@ -50,13 +53,16 @@ class FirstOrder:
     """One forward and one backward pass over the intact input, and what can be read off it.
 
     effect: (T, F) effect of each feature's removal through each row, over all sites. size: the same with sites taken by
-    absolute value. sites: keys and values for carrying rows, empty where attention is written out.
+    absolute value. pooled: (F,) effect of leaving a mean over rows, None where none is left. sites: keys and values for carrying rows,
+    empty where they are not known. reduced: what sums over rows were taken of, (T, ...) each.
     """
 
     output: float
     effect: Tensor
     size: Tensor
+    pooled: Tensor | None
     sites: list[Kept]
+    reduced: list[Tensor]
 
 
 def member_matrix(subject: Subject) -> Tensor:
@@ -71,20 +77,26 @@ def member_matrix(subject: Subject) -> Tensor:
 def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
     """The first-order effect of every removal, with nothing inside an attention block linearised."""
     adapter, plan = subject.adapter, BACKWARDS[backward]
+    member = member_matrix(subject)
+    reductions: list[Reduction] = []
+    noting = recording((1, member.shape[1]), reductions) if subject.read_out.everything else nullcontext()
     with (
         adapter.evaluating(),
         torch.enable_grad(),
         relevance(adapter.model, plan, explained_weight=adapter.explained_weight, record=True) as tape,
+        noting,
     ):
         logits = adapter.forward(adapter.watch(tape, subject.encoded.inputs), positions=subject.target.positions)
         with torch._C.DisableTorchFunction():
             value = subject.target.value(logits)
         if not tape.sites:
             raise InputError(f"{adapter.name} has no attention whose keys could be barred: looprop explains Transformers")
-        gradients = tape.gradients(value, [s.output for s in tape.sites if s.output is not None])
-    member = member_matrix(subject).to(logits.device)
+        sums = [r.out for r in reductions if r.out.requires_grad]
+        outputs_of_sites = [s.output for s in tape.sites if s.output is not None]
+        gradients = tape.gradients(value, [*outputs_of_sites, *sums])
+    member = member.to(logits.device)
     effect = size = torch.zeros(member.shape[1], member.shape[0], dtype=logits.dtype, device=logits.device)
-    for site, gradient in zip(tape.sites, gradients, strict=True):
+    for site, gradient in zip(tape.sites, gradients[: len(outputs_of_sites)], strict=True):
         assert site.value is not None
         assert site.output is not None
         weights = site_weights(site).detach()
@@ -94,4 +106,26 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
         part = barring_effect(weights, values, outputs, slopes, member)
         effect, size = effect + part, size + part.abs()
     kept = [k for site in tape.sites if (k := keep_site(site)) is not None]
-    return FirstOrder(float(value[0].detach()), effect.detach(), size.detach(), kept if len(kept) == len(tape.sites) else [])
+    pooled = pooled_effect(reductions, gradients[len(outputs_of_sites) :], member) if sums and leaves_the_mean(subject) else None
+    return FirstOrder(
+        output=float(value[0].detach()),
+        effect=effect.detach(),
+        size=size.detach(),
+        pooled=pooled,
+        sites=kept if len(kept) == len(tape.sites) else [],
+        reduced=[r.rows[0].detach() for r in reductions],
+    )
+
+
+def leaves_the_mean(subject: Subject) -> bool:
+    """Does a removed token also leave the mean over rows that is read out? Tried once per model: some forget their mask there."""
+    proofs, length = subject.adapter.proofs, len(subject.encoded)
+    if "leaves the mean" not in proofs:
+        leading = subject.adapter.leading_positions(subject.encoded)
+        keep = torch.ones(1, length, dtype=torch.bool, device=subject.adapter.device)
+        keep[0, length // 2] = False
+        found: list[Reduction] = []
+        with subject.adapter.evaluating(), torch.inference_mode(), recording((1, leading + length), found):
+            masking.runner(subject, "attention-mask")(keep)
+        proofs["leaves the mean"] = bool(found) and not any(r.rows[0, leading + length // 2].any() for r in found)
+    return proofs["leaves the mean"]

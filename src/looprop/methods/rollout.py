@@ -17,7 +17,6 @@ from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
 from looprop.models.subject import Subject
-from looprop.removal.dropping import read_out_rows
 
 
 def attention_maps(adapter: Adapter, encoded: Encoded) -> list[Tensor]:
@@ -59,7 +58,7 @@ class AttentionRollout(Method):
         self.residual = residual
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """The read-out's row of the rolled-out attention (the class token's, or the last ones of a causal model)."""
+        """The row of the rolled-out attention that is read out (the class token's, a decoder's last), or the mean of those that are."""
         return [self._attribute(subject) for subject in subjects]
 
     def _attribute(self, subject: Subject) -> Attribution:
@@ -71,7 +70,7 @@ class AttentionRollout(Method):
         if len({m.shape for m in maps}) != 1:
             raise InputError(f"rollout needs one number of positions in all layers, got {sorted({m.shape[-1] for m in maps})}")
         leading = subject.adapter.leading_positions(subject.encoded)
-        rows = [0] if leading else read_out_rows(subject)
+        rows = subject.read_out.rows(maps[0].shape[-1])
         if subject.target.continuation:
             rows = rows[:-1]  # the last token of a continuation predicts nothing that is asked for
         flow = rollout([m.mean(0) for m in maps], residual=self.residual)[rows].mean(0)[leading:]

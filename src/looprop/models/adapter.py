@@ -12,11 +12,13 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from looprop.engine.attention import heads_of_one
 from looprop.engine.location import modules_of
 from looprop.engine.plan import GRADIENT
 from looprop.engine.tape import Tape, relevance
-from looprop.errors import InputError, ModelError
+from looprop.errors import InputError, LoopropError, ModelError
 from looprop.models.encoded import Encoded
+from looprop.models.read_out import ReadOut, read_out_of
 from looprop.models.target import Target, TargetLike
 
 # Padding may change an answer by rounding only: this much, relative to the size of the logits.
@@ -51,6 +53,8 @@ class Adapter(ABC):
         self.name = name or type(model).__name__
         self.labels: dict[int, str] = {}
         self._layers: int | None = None
+        self._read: ReadOut | None = None
+        self._read_in: Mapping[str, Tensor] | None = None
         # What was found out about this model once and need not be tried again.
         self.proofs: dict[Any, bool] = {}
         # None for ready-made objects.
@@ -158,6 +162,36 @@ class Adapter(ABC):
                 self.forward(self.watch(tape, encoded.inputs))
             self._layers = len(tape.sites)
         return self._layers
+
+    def read_out(self, encoded: Encoded, *, positions: int = 1) -> ReadOut:
+        """Which rows the answer is read from; the first where the engine cannot tell.
+
+        Looked for once per model, and for each input where it may be another.
+        """
+        known = self._read is not None and (self._read.fixed or self._read_in is encoded.inputs)
+        if not known and len(encoded) > 1:
+            try:
+                self._read, self._read_in = self._find_read_out(encoded), encoded.inputs
+            except (LoopropError, RuntimeError, MemoryError):  # a model that the engine cannot follow: what asks has to prove it
+                self._read = ReadOut(first=1)
+        return self._read or ReadOut(first=1)
+
+    def _find_read_out(self, encoded: Encoded) -> ReadOut:
+        with (
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            self.evaluating(),
+            relevance(self.model, GRADIENT, explained_weight=self.explained_weight, record=True) as tape,
+        ):
+            logits = self.forward(self.watch(tape, encoded.inputs))
+            site = tape.sites[-1] if tape.sites else None
+            if site is None or site.output is None:
+                return ReadOut(first=1)
+            with torch._C.DisableTorchFunction():
+                mixed = (logits * torch.linspace(1.0, 2.0, logits.shape[-1], device=logits.device)).sum()  # probabilities add up to 1
+            (gradient,) = tape.gradients(mixed, [site.output])
+        like = site.weights if site.weights is not None else gradient
+        return read_out_of(heads_of_one(gradient, like))
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from looprop.errors import TargetError
 from looprop.models.encoded import Encoded
+from looprop.models.read_out import ReadOut
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextAdapter
 
@@ -30,6 +31,10 @@ class CausalLanguageModel(TextAdapter):
         if "use_cache" in self.arguments:
             more["use_cache"] = False
         return self._read_out(self.model(**inputs, **more).logits, positions)
+
+    def read_out(self, encoded: Encoded, *, positions: int = 1) -> ReadOut:
+        """The last positions."""
+        return ReadOut(last=positions)
 
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
         """Padded on the left; positions still count from each text's first token."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded, partition
+from looprop.models.read_out import ReadOut
 from looprop.models.target import Target, TargetLike
 
 
@@ -32,6 +33,11 @@ class Subject:
         """The target's value on the intact input."""
         logits = self.adapter.logits(self.encoded, positions=self.target.positions)
         return float(self.target.value(logits[None])[0])
+
+    @cached_property
+    def read_out(self) -> ReadOut:
+        """Which rows of the sequence the answer is read from."""
+        return self.adapter.read_out(self.encoded, positions=self.target.positions)
 
     def note_output(self, value: float) -> None:
         """Saves the forward pass of `output` where a method has met the value on its way."""

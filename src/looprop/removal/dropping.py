@@ -63,25 +63,21 @@ def first_position(adapter: Adapter) -> int:
     return 0 if table is None or table.padding_idx is None else table.padding_idx + 1
 
 
-def read_out_rows(subject: Subject) -> list[int]:
-    """The rows that are read off at the end: the first (class token), or the last ones of a causal model."""
-    length = len(subject.encoded)
-    return list(range(length - subject.target.positions, length)) if subject.adapter.causal else [0]
-
-
 def rows_needed(subject: Subject, keep: Tensor) -> Tensor:
-    """Rows that must be computed for each variant: the kept ones and the read-out. (B, T)"""
+    """Rows that must be computed for each variant: the kept ones and the read-out, unless that is a mean over those kept. (B, T)"""
     needed = keep.clone()
-    needed[:, read_out_rows(subject)] = True
+    if not subject.read_out.everything:
+        needed[:, subject.read_out.rows(keep.shape[1])] = True
     return needed
 
 
 def fewer_rows(subject: Subject, sites: int, index: Tensor) -> AbstractContextManager[object]:
     """Leave out rows of the first and the last layer, of a model with so many attention sites that runs rows (B, R); 0 leaves all."""
-    if not sites:
+    read = subject.read_out
+    if not sites or not (read.first or read.last):
         return nullcontext()
-    read = slice(-subject.target.positions, None) if subject.adapter.causal else slice(0, 1)
-    return FewerRowsMode(sites, index, lambda rows: rows[:, read])
+    rows = slice(0, read.first) if read.first else slice(-read.last, None)
+    return FewerRowsMode(sites, index, lambda hidden: hidden[:, rows])
 
 
 def dropped_rows(subject: Subject, *, sites: int = 0, biases: Sequence[SiteBias] | None = None) -> Dropper:
@@ -94,7 +90,7 @@ def dropped_rows(subject: Subject, *, sites: int = 0, biases: Sequence[SiteBias]
 
     def run(keep: Tensor) -> Tensor:
         needed = rows_needed(subject, keep)
-        index, present = gathered(needed, left=adapter.causal)
+        index, present = gathered(needed, left=bool(subject.read_out.last))
         batch = {key: value.expand(len(keep), -1).gather(1, index) for key, value in inputs.items() if key != "attention_mask"}
         batch["attention_mask"] = (keep.gather(1, index) & present).to(batch["input_ids"])
         positions, looked_up = index + offset, None

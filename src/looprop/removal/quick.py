@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from looprop.errors import LoopropError
+from looprop.models.read_out import ReadOut
 from looprop.models.subject import Subject
 from looprop.removal.biases import SiteBias, recorded_biases
-from looprop.removal.dropping import can_drop, dropped_rows, read_out_rows, rows_needed
+from looprop.removal.dropping import can_drop, dropped_rows, rows_needed
 from looprop.removal.masking import Runner, without_padding
 from looprop.removal.packed import packed_rows
 from looprop.removal.packing import run_halving
@@ -49,15 +50,16 @@ def _ways(subject: Subject) -> Iterator[tuple[str, Callable[[], Quick]]]:
     if len(subject.encoded) < SHORTEST or not can_drop(subject):
         return
     sites = _attention_sites(subject)
-    if sites and not subject.adapter.causal:
+    if sites and subject.read_out == ReadOut(first=1):
         yield f"packed, cut at {sites}", partial(_packed, subject, sites)
     shares = subject.adapter.causal and "past_key_values" in subject.adapter.arguments and len(subject.encoded) >= SHORTEST_SHARED
-    for cut in (sites, 0) if sites else (0,):
+    cuts = (sites, 0) if sites and (subject.read_out.first or subject.read_out.last) else (0,)
+    for cut in cuts:
         if shares:
             yield f"prefix, cut at {cut}", partial(_prefix, subject, cut)
         yield f"rows, cut at {cut}", partial(_rows, subject, cut)
     if sites and not subject.adapter.causal and (biases := recorded_biases(subject)) is not None:
-        yield f"rows with biases, cut at {sites}", partial(_rows, subject, sites, biases)
+        yield f"rows with biases, cut at {cuts[0]}", partial(_rows, subject, cuts[0], biases)
 
 
 def _prefix(subject: Subject, cut: int) -> Quick:
@@ -92,7 +94,7 @@ def _proven(subject: Subject, name: str, runner: Runner, plain: Runner) -> bool:
     """Proven once per model and order of magnitude of the length, and again for every longer input: a window ends somewhere."""
     proofs: dict[Any, bool] = subject.adapter.proofs
     length = len(subject.encoded)
-    kind = (name, length.bit_length(), subject.target.positions)
+    kind = (name, length.bit_length(), subject.read_out)
     known = {key[3]: holds for key, holds in dict(proofs).items() if key[:3] == kind}  # a copy: other threads may prove, too
     if not all(known.values()):
         return False
@@ -125,6 +127,6 @@ def _samples(subject: Subject) -> Tensor:
     keep[0] = True
     keep[0, 1] = False
     keep[1, [length // 2, -1]] = False
-    keep[2, read_out_rows(subject)[0]] = False
+    keep[2, subject.read_out.rows(length)[0]] = False
     keep[:, sorted(subject.encoded.fixed)] = True
     return keep

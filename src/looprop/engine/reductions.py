@@ -1,0 +1,89 @@
+"""Sums and means over the rows of a sequence, as a read-out takes them: recorded, or completed where only some rows are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One sum or mean over rows: of what (B, T, ...), and what came out."""
+
+    mean: bool
+    rows: Tensor
+    out: Tensor
+
+
+class ReductionMode(TorchFunctionMode):
+    """Answers every sum or mean over the second dimension of a tensor (B, R, ...). Patches nothing.
+
+    shape: (B, R). answer: (how many were met before, rows, is it a mean, what the model's own call gives) -> what to give instead.
+    """
+
+    def __init__(self, shape: tuple[int, int], answer: Callable[[int, Tensor, bool, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.shape, self.answer, self.met = shape, answer, 0
+
+    def __torch_function__(self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        out = function(*args, **kwargs)
+        name = getattr(function, "__name__", "")
+        if name not in ("sum", "mean") or not args or not isinstance(args[0], Tensor) or tuple(args[0].shape[:2]) != self.shape:
+            return out
+        dims = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        dims = dims if isinstance(dims, (tuple, list)) else (dims,)
+        if len(dims) != 1 or dims[0] not in (1, 1 - args[0].dim()):
+            return out
+        self.met += 1
+        return self.answer(self.met - 1, args[0], name == "mean", out)
+
+
+def recording(shape: tuple[int, int], found: list[Reduction]) -> ReductionMode:
+    """A mode that notes every reduction over rows."""
+
+    def note(_: int, rows: Tensor, mean: bool, out: Tensor) -> Tensor:
+        found.append(Reduction(mean, rows, out))
+        return out
+
+    return ReductionMode(shape, note)
+
+
+def completing(intact: Sequence[Tensor], rows: Tensor, real: Tensor) -> ReductionMode:
+    """A mode in which reductions over rows (N, k) count all other rows of the intact input as they were.
+
+    intact: what was reduced there (T, ...), in order. real: (N, k), False for rows that only fill up.
+    """
+
+    def complete(number: int, own: Tensor, mean: bool, out: Tensor) -> Tensor:
+        whole = intact[number]
+        change = (own.to(whole.dtype) - whole[rows]) * real.view(*real.shape, *[1] * (own.dim() - 2)).to(whole.dtype)
+        total = whole.sum(0) + change.sum(1)
+        return (total / len(whole) if mean else total).view(out.shape)
+
+    return ReductionMode((rows.shape[0], rows.shape[1]), complete)
+
+
+def pooled_effect(reductions: Sequence[Reduction], gradients: Sequence[Tensor], member: Tensor) -> Tensor:
+    """What f loses, to first order, when the rows of each group leave the sums over rows: (F,) for member (F, T).
+
+    gradients: of f at what came out of those reductions that depend on the input, in order. Where there are others as well (counts of
+    rows), the sums are means in the end: mean - mean without I = sum over i in I of (x_i - mean) / (T - |I|).
+    """
+    carried = [r for r in reductions if r.out.requires_grad]
+    counts = len(carried) < len(reductions)
+    member = member.to(gradients[0].dtype)
+    length, sizes = member.shape[1], member.sum(1)
+    effect = torch.zeros_like(sizes)
+    for reduction, gradient in zip(carried, gradients, strict=True):
+        along = (reduction.rows[0].detach() * gradient[0]).flatten(1).sum(1)  # (T,): < df/dsum, x_i >
+        if counts:
+            effect = effect + (member @ (along - along.mean())) * length / (length - sizes).clamp(min=1.0)
+        else:
+            effect = effect + member @ along / (length if reduction.mean else 1)
+    return effect

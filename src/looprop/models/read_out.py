@@ -1,0 +1,52 @@
+"""Which rows of a sequence the answer is read from: found on the model itself, by what its last attention site is asked for."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ReadOut:
+    """The `first` so many rows (a class token), the `last` so many (a decoder), some `inside`, or, without any of these, all (a mean)."""
+
+    first: int = 0
+    last: int = 0
+    inside: tuple[int, ...] = ()
+
+    @property
+    def everything(self) -> bool:
+        """Is the answer read from all rows?"""
+        return not (self.first or self.last or self.inside)
+
+    @property
+    def fixed(self) -> bool:
+        """Is it the same for every input? Some models look for the last token that is no padding."""
+        return not (self.last or self.inside)
+
+    def rows(self, length: int) -> list[int]:
+        """Their numbers in a sequence of some length.
+
+        >>> ReadOut(first=1).rows(5), ReadOut(last=2).rows(5), ReadOut().rows(3)
+        ([0], [3, 4], [0, 1, 2])
+        """
+        if self.everything:
+            return list(range(length))
+        return list(self.inside) or [*range(self.first), *range(length - self.last, length)]
+
+
+def read_out_of(gradient: Tensor) -> ReadOut:
+    """From the gradient of an answer at the output of the last attention site (H, T, d): what is not read has none.
+
+    >>> import torch
+    >>> [read_out_of(torch.tensor(rows)[None, :, None]).rows(3) for rows in ([0.0, 0.0, 2.0], [0.0, 2.0, 0.0], [1.0, 2.0, 3.0])]
+    [[2], [1], [0, 1, 2]]
+    """
+    length = gradient.shape[1]
+    read = gradient.ne(0).any(2).any(0).nonzero()[:, 0].tolist()
+    if len(read) in (0, length):
+        return ReadOut()
+    if read == list(range(len(read))):
+        return ReadOut(first=len(read))
+    if read == list(range(length - len(read), length)):
+        return ReadOut(last=len(read))
+    return ReadOut(inside=tuple(read))

@@ -1,0 +1,189 @@
+"""Where the answer is read from: found on the model, and what removal, rollout and the remedy make of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from torch import Tensor, nn
+
+import zoo
+from looprop.engine.reductions import Reduction, completing, pooled_effect
+from looprop.methods.registry import make_method
+from looprop.models.encoded import partition
+from looprop.models.read_out import ReadOut
+from looprop.models.subject import Subject
+from looprop.models.target import Target
+from looprop.models.text_classifier import TextClassifier
+from looprop.removal.set_function import SetFunction
+from methods.test_rollout import by_hand, own_maps
+from removal.naive import TOKENIZER, encode, everything, leave_one_out, one_by_one, subject_of
+
+SMALL = {"vocab_size": 99, "num_labels": 3, "pad_token_id": 98, "bos_token_id": 1, "eos_token_id": 2}
+SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+
+class SummedUp(nn.Module):
+    """An encoder and a masked mean as sentence embeddings take it: sums over rows, one divided by the other."""
+
+    def __init__(self, *, masked: bool = True, counted: bool = True) -> None:
+        super().__init__()
+        self.encoder = zoo.build("bert").bert  # type: ignore[union-attr]
+        self.head, self.masked, self.counted = nn.Linear(32, 3), masked, counted
+        self.config = self.encoder.config
+
+    def get_input_embeddings(self) -> nn.Module:
+        found: nn.Module = self.encoder.get_input_embeddings()  # type: ignore[operator]
+        return found
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None) -> Tensor:
+        hidden = self.encoder(input_ids, attention_mask=attention_mask, position_ids=position_ids).last_hidden_state
+        if not self.masked:
+            return self.head(hidden.mean(dim=1))
+        assert attention_mask is not None
+        mask = attention_mask[:, :, None].expand(hidden.shape).to(hidden.dtype)
+        total = torch.sum(hidden * mask, 1)
+        return self.head(total / torch.clamp(mask.sum(1), min=1e-9) if self.counted else total / 11)
+
+
+MODELS: dict[str, Any] = {
+    "gpt2, last row": lambda: hf.GPT2ForSequenceClassification(hf.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, **SMALL)),
+    "llama, last row": lambda: hf.LlamaForSequenceClassification(hf.LlamaConfig(**SIZES, **SMALL)),
+    "modernbert, mean": lambda: hf.ModernBertForSequenceClassification(
+        hf.ModernBertConfig(**SIZES, **SMALL, cls_token_id=1, sep_token_id=2, classifier_pooling="mean")
+    ),
+    "bert, mean": SummedUp,
+    "bert, sum": lambda: SummedUp(counted=False),
+    "bert, mean without a mask": lambda: SummedUp(masked=False),
+}
+
+
+def bound(name: str, *, features: str = "token") -> Subject:
+    torch.manual_seed(0)
+    encoded = encode(zoo.token_ids(11, seed=11))
+    return Subject(TextClassifier(MODELS[name]().double().eval(), TOKENIZER), encoded, Target((1,), "1"), partition(encoded, features))
+
+
+def scores(subject: Subject, method: str, **options: Any) -> np.ndarray:
+    (found,) = make_method(method, **options).attribute([replace(subject, memo={})])
+    return found.scores
+
+
+@pytest.mark.parametrize("family", sorted([*zoo.ENCODERS, "vit"]))
+def test_encoders_are_read_from_their_class_token(family: str) -> None:
+    assert subject_of(family).read_out == ReadOut(first=1)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_where_others_are_read_from_is_found_on_the_model(name: str) -> None:
+    assert bound(name).read_out == (ReadOut(last=1) if "last row" in name else ReadOut())
+
+
+def test_a_causal_language_model_is_read_from_the_positions_that_are_asked_for() -> None:
+    assert subject_of("llama").read_out == ReadOut(last=1)
+    assert subject_of("llama", continuation=3).read_out == ReadOut(last=4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("features", ["token", "chunk:3"])
+def test_removal_equals_the_naive_loop_and_leaves_rows_out(name: str, features: str) -> None:
+    subject = bound(name, features=features)
+    keep = everything(len(subject.features))
+    value = SetFunction(subject)
+    np.testing.assert_allclose(value(keep), one_by_one(subject, keep), atol=1e-9)
+    assert (value._quick is None) == (name == "bert, mean without a mask"), "there every row is read, also those removed"
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("features", ["token", "chunk:3"])
+def test_all_rows_are_leave_one_out(name: str, features: str) -> None:
+    subject = bound(name, features=features)
+    count = len(subject.features)
+    wanted = one_by_one(subject, np.ones((1, count), dtype=bool)) - one_by_one(subject, leave_one_out(count))
+    assert np.ptp(wanted) > 1e-3
+    np.testing.assert_allclose(scores(subject, "looprop", rows="all"), wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_few_rows_come_close(name: str) -> None:
+    subject = bound(name)
+    loo = scores(subject, "loo")
+    errors = [np.abs(scores(subject, "looprop", rows=rows) - loo).max() / np.abs(loo).max() for rows in (0, 2, 6)]
+    assert errors[0] < 0.5
+    assert errors[2] < 0.05
+
+
+def test_a_model_taken_for_one_that_reads_another_row_is_found_out() -> None:
+    subject = bound("gpt2, last row")
+    subject.adapter._read = ReadOut(first=1)
+    (found,) = make_method("looprop", rows=3).attribute([subject])
+    assert found.details["rows"] == 0.0
+    assert SetFunction(subject)._quick is None
+
+
+def test_a_text_that_ends_with_the_padding_token_is_read_elsewhere() -> None:
+    """After another text was seen, and with the proofs of that one: values must still be those of plain masking."""
+    before = bound("gpt2, last row")
+    SetFunction(before)(everything(11))
+    ids = before.encoded.inputs["input_ids"].clone()
+    ids[0, -1] = 98
+    after = replace(before, encoded=encode(ids), memo={})
+    assert before.read_out == ReadOut(last=1)
+    assert after.read_out == ReadOut(inside=(9,))
+    keep = everything(11)
+    np.testing.assert_allclose(SetFunction(after)(keep), one_by_one(after, keep), atol=1e-9)
+    np.testing.assert_allclose(scores(after, "looprop", rows="all"), scores(after, "loo"), atol=1e-9)
+
+
+@pytest.mark.parametrize("residual", [True, False])
+def test_rollout_is_read_from_the_same_rows(residual: bool) -> None:
+    for name, row in (("gpt2, last row", [-1]), ("modernbert, mean", list(range(11)))):
+        subject = bound(name)
+        wanted = by_hand(own_maps(subject), residual=residual)[row].mean(0)
+        np.testing.assert_allclose(scores(subject, "rollout", residual=residual), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_leaving_a_mean_in_literal_loops(counted: bool) -> None:
+    """f = < w, sum of x_j [/ number of rows] > is linear: its first order is the truth."""
+    generator = torch.Generator().manual_seed(4)
+    rows = torch.randn(1, 6, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    weight = torch.randn(3, dtype=torch.float64, generator=generator)
+    member = torch.tensor([[1, 0, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]).bool()
+
+    def value(kept: list[int]) -> float:
+        total = 0.0
+        for j in kept:
+            for d in range(3):
+                total += float(weight[d] * rows[0, j, d].detach())
+        return total / len(kept) if counted else total
+
+    wanted = [value(list(range(6))) - value([j for j in range(6) if not member[group, j]]) for group in range(3)]
+    total = rows.sum(1)
+    reductions = [Reduction(False, rows, total)]
+    if counted:
+        ones = torch.ones(1, 6)
+        reductions.append(Reduction(False, ones, ones.sum(1)))
+    gradient = weight[None] / 6 if counted else weight[None]
+    np.testing.assert_allclose(pooled_effect(reductions, [gradient], member).detach(), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("keepdim", [True, False])
+def test_sums_over_some_rows_count_the_others_as_they_were(keepdim: bool) -> None:
+    generator = torch.Generator().manual_seed(5)
+    whole = torch.randn(6, 3, generator=generator)
+    rows = torch.tensor([[1, 4], [2, 2]])  # of the second variant one row only fills up
+    real = torch.tensor([[True, True], [True, False]])
+    own = torch.randn(2, 2, 3, generator=generator)
+    for mean in (False, True):
+        with completing([whole], rows, real):
+            found = own.mean(1, keepdim=keepdim) if mean else own.sum(dim=-2, keepdim=keepdim)
+        for variant in range(2):
+            complete = whole.clone()
+            for place in range(2):
+                if real[variant, place]:
+                    complete[rows[variant, place]] = own[variant, place]
+            wanted = complete.mean(0) if mean else complete.sum(0)
+            torch.testing.assert_close(found[variant].flatten(), wanted)
