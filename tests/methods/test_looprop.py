@@ -101,6 +101,7 @@ def test_more_rows_come_closer(name: str) -> None:
 def test_variants_filled_up_to_one_width_answer_as_each_alone(name: str, features: str, monkeypatch: pytest.MonkeyPatch) -> None:
     subject = subject_of(name, features=features)
     runs: list[int] = []
+    scores(subject, "looprop", rows=3)  # rows are proven now
     run = exact_rows_module._run
     monkeypatch.setattr(exact_rows_module, "_run", lambda *given: (runs.append(len(given[2])), run(*given))[1])
     together = scores(subject, "looprop", rows=3)

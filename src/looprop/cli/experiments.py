@@ -38,8 +38,8 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper, or one of your own.
 
-    Given again, the command goes on where it was stopped, also with another --engine or a larger --limit. --model paper is the model
-    that the paper used.
+    Given again, the command goes on where it was stopped, also with another --engine or, on texts, a larger --limit. --model paper is
+    the model that the paper used.
     """
     with progress("loading"):
         quiet_libraries(online=model is not None and not Path(model).is_dir())

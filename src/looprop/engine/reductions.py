@@ -23,12 +23,12 @@ class Reduction:
 class ReductionMode(TorchFunctionMode):
     """Answers every sum or mean over the second dimension of a tensor (B, R, ...). Patches nothing.
 
-    shape: (B, R). answer: (how many were met before, rows, is it a mean, what the model's own call gives) -> what to give instead.
+    shape: (B, R). answer: (rows, is it a mean, what the model's own call gives) -> what to give instead.
     """
 
-    def __init__(self, shape: tuple[int, int], answer: Callable[[int, Tensor, bool, Tensor], Tensor]) -> None:
+    def __init__(self, shape: tuple[int, int], answer: Callable[[Tensor, bool, Tensor], Tensor]) -> None:
         super().__init__()
-        self.shape, self.answer, self.met = shape, answer, 0
+        self.shape, self.answer = shape, answer
 
     def __torch_function__(self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
@@ -40,14 +40,13 @@ class ReductionMode(TorchFunctionMode):
         dims = dims if isinstance(dims, (tuple, list)) else (dims,)
         if len(dims) != 1 or dims[0] not in (1, 1 - args[0].dim()):
             return out
-        self.met += 1
-        return self.answer(self.met - 1, args[0], name == "mean", out)
+        return self.answer(args[0], name == "mean", out)
 
 
 def recording(shape: tuple[int, int], found: list[Reduction]) -> ReductionMode:
     """A mode that notes every reduction over rows."""
 
-    def note(_: int, rows: Tensor, mean: bool, out: Tensor) -> Tensor:
+    def note(rows: Tensor, mean: bool, out: Tensor) -> Tensor:
         found.append(Reduction(mean, rows, out))
         return out
 
@@ -59,31 +58,34 @@ def completing(intact: Sequence[Tensor], rows: Tensor, real: Tensor) -> Reductio
 
     intact: what was reduced there (T, ...), in order. real: (N, k), False for rows that only fill up.
     """
+    left = list(intact)
 
-    def complete(number: int, own: Tensor, mean: bool, out: Tensor) -> Tensor:
-        whole = intact[number]
-        change = (own.to(whole.dtype) - whole[rows]) * real.view(*real.shape, *[1] * (own.dim() - 2)).to(whole.dtype)
+    def complete(own: Tensor, mean: bool, out: Tensor) -> Tensor:
+        if not left or own.shape[2:] != left[0].shape[1:]:
+            return out  # no rows: as many classes, say
+        whole = left.pop(0).to(out.dtype)
+        change = (own.to(out.dtype) - whole[rows]) * real.view(*real.shape, *[1] * (own.dim() - 2)).to(out.dtype)
         total = whole.sum(0) + change.sum(1)
         return (total / len(whole) if mean else total).view(out.shape)
 
     return ReductionMode((rows.shape[0], rows.shape[1]), complete)
 
 
-def pooled_effect(reductions: Sequence[Reduction], gradients: Sequence[Tensor], member: Tensor) -> Tensor:
+def pooled_effect(reductions: Sequence[Reduction], gradients: Sequence[Tensor | None], member: Tensor) -> Tensor:
     """What f loses, to first order, when the rows of each group leave the sums over rows: (F,) for member (F, T).
 
-    gradients: of f at what came out of those reductions that depend on the input, in order. Where there are others as well (counts of
-    rows), the sums are means in the end: mean - mean without I = sum over i in I of (x_i - mean) / (T - |I|).
+    gradients: of f at what came out of those reductions that depend on the input, in order; None where f does not ask for it. Where there
+    are others as well (counts of rows), the sums are means in the end: mean - mean without I = sum over i in I of (x_i - mean) / (T - |I|).
     """
     carried = [r for r in reductions if r.out.requires_grad]
     counts = len(carried) < len(reductions)
-    member = member.to(gradients[0].dtype)
-    length, sizes = member.shape[1], member.sum(1)
-    effect = torch.zeros_like(sizes)
+    length = member.shape[1]
+    effect = torch.zeros(len(member), dtype=carried[0].out.dtype, device=carried[0].out.device)
+    member = member.to(effect)
+    sizes = member.sum(1)
     for reduction, gradient in zip(carried, gradients, strict=True):
-        along = (reduction.rows[0].detach() * gradient[0]).flatten(1).sum(1)  # (T,): < df/dsum, x_i >
-        if counts:
-            effect = effect + (member @ (along - along.mean())) * length / (length - sizes).clamp(min=1.0)
-        else:
-            effect = effect + member @ along / (length if reduction.mean else 1)
-    return effect
+        if gradient is None:
+            continue
+        along = (reduction.rows[0].detach() * gradient[0]).flatten(1).sum(1) / (length if reduction.mean else 1)  # (T,): < df/dout, x_i >
+        effect += member @ (along - along.mean() if counts else along)
+    return effect * length / (length - sizes).clamp(min=1.0) if counts else effect

@@ -65,6 +65,11 @@ class Tape:
         with torch._C.DisableTorchFunction():
             return list(torch.autograd.grad(output.sum(), list(tensors), retain_graph=keep))
 
+    def gradients_or_none(self, output: Tensor, tensors: Sequence[Tensor]) -> list[Tensor | None]:
+        """The same, with None for tensors that the output does not depend on."""
+        with torch._C.DisableTorchFunction():
+            return list(torch.autograd.grad(output.sum(), list(tensors), allow_unused=True))
+
     def relevance(self, output: Tensor, tensor: Tensor, *, keep: bool = False) -> Tensor:
         """R = x * g: the relevance of a tensor for an output, e.g. one logit per row of a batch.
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from looprop.errors import LoopropError
+from looprop.errors import InputError, LoopropError
 from looprop.evaluation.known import KnownLoo, learn_known
 from looprop.evaluation.setup import Setup, is_yardstick, method_label
 from looprop.methods.base import Method
@@ -52,12 +52,15 @@ class _Found:
 
 
 def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
-    """One row per method: its metrics, cost, seconds, scores, and the error of a method that failed on this example."""
+    """One row per method: its metrics, cost, seconds, scores, and the error of a method that failed on this example.
+
+    Leave-one-out that is given and not this example's is no failure of the example: it raises.
+    """
     try:
         subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
-        reference = _reference(subject, task, setup)
     except LoopropError as error:
         return failed_rows(task, setup, _said(error))
+    reference = _reference(subject, task, setup)
     if reference.scores is None:
         return failed_rows(task, setup, reference.error)
     found = {method_label(method): _method(subject, method, setup, reference) for method in setup.methods}
@@ -69,7 +72,10 @@ def _reference(subject: Subject, task: Task, setup: Setup) -> _Found:
     """Exact leave-one-out: computed, or known and found to be right."""
     if task.loo is None:
         return _attribute(subject, LeaveOneOut(removal=setup.removal))
-    learn_known(subject, task.loo, setup.removal)
+    try:
+        learn_known(subject, task.loo, setup.removal)
+    except LoopropError as error:
+        raise InputError(f"{task.id}: {error}") from error
     return _Found(task.loo.scores, task.loo.cost, task.loo.seconds)
 
 

@@ -45,8 +45,9 @@ def learn_known(subject: Subject, known: KnownLoo, removal: Removal | None) -> N
             f"the known leave-one-out is of {len(known.scores)} features and target {known.target}, "
             f"the input has {count} and target {subject.target.key}"
         )
-    others = np.random.default_rng(count).permutation(count)[:PROBES]
-    probes = np.unique([int(np.abs(known.scores).argmax()), *others])
+    largest = int(np.abs(known.scores).argmax())
+    others = [i for i in np.random.default_rng(count).permutation(count) if i != largest]
+    probes = np.array([largest, *others[:PROBES]])
     keep = ~np.eye(count, dtype=bool)  # row i leaves feature i out
     again = subject.output - SetFunction(replace(subject, memo={}), removal=removal)(keep[probes])
     found = np.array([subject.output, *again])

@@ -101,6 +101,9 @@ def reproduce(
     folder = Path(out) if out is not None else Path("runs") / f"{spec.name}-{Path(job.about['data']).stem}"
     ids = [task.id for task in job.tasks]
     with open_store(folder, job.identity, grows=job.grows, title=job.title, tasks=len(ids), **job.about) as store:
+        if loo_from is not None:
+            taken = {task.id for task in job.tasks if task.loo is not None}
+            store.note_session(loo_from={"run": Path(loo_from).name, "examples": len(taken & set(store.missing(ids)))})
         work = job.prepare(folder, progress=progress)
         shown = {"title": job.about["data_title"], "progress": progress}
         run_missing(store, job.tasks, work, engine=chosen, examples=part_examples, seconds=part_seconds, **shown)

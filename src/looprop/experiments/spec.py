@@ -82,6 +82,8 @@ class Spec:
             raise DataError(f"an experiment of kind {self.kind!r} runs on {'cases' if self.kind == 'toys' else 'data'} and nothing else")
         Setup(self.methods, self.metrics)  # raises for unknown methods and metrics
         for name, of_data in self.data.items():
+            if of_data.skip and self.kind != "texts":
+                raise DataError(f"skip is for experiments of kind 'texts', got it on {name}")
             for method in of_data.skip:
                 if method not in self.methods:
                     raise UnknownNameError(f"method to skip on {name}", method, self.methods)

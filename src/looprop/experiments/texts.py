@@ -59,8 +59,6 @@ def prepare_texts(spec: Spec, options: Options) -> Job:
 
     known = _known(options.loo_from, fixed) if options.loo_from is not None else {}
     tasks = [Task(example.id, example.text, loo=known.get(example.id)) for example in data]
-    if options.loo_from is not None:
-        about["loo_from"] = {"run": options.loo_from.name, "examples": sum(task.loo is not None for task in tasks)}
     return Job(f"{spec.name}: {data.title}, {adapter.name}", tasks, prepare, {**fixed, **_subset(data, options.limit)}, about, limited)
 
 
@@ -74,7 +72,10 @@ def _known(folder: Path, fixed: Mapping[str, Any]) -> dict[str, KnownLoo]:
     ]:
         if own != other:
             raise InputError(f"leave-one-out of {folder} cannot be taken over: its {name} was {other}, here it is {own}")
-    return known_loo(run.rows())
+    found = known_loo(run.rows())
+    if not found:
+        raise InputError(f"{folder} holds no leave-one-out that could be taken over")
+    return found
 
 
 def _subset(data: Dataset, limit: int | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looprop.methods.exact_rows import choose_rows, exact_rows, read_out
+from looprop.methods.exact_rows import choose_rows, exact_rows
 from looprop.methods.removal_effect import FirstOrder, member_matrix
 from looprop.models.subject import Subject
 from looprop.removal.set_function import SetFunction
@@ -41,11 +41,11 @@ def first_estimate(subject: Subject, start: FirstOrder) -> FirstEstimate:
     member = member_matrix(subject).to(start.effect.device)
     counted = ~member.T
     if start.pooled is None:  # else nobody reads the rows that leave the mean
-        counted[read_out(subject)] = True
+        counted[subject.read_rows] = True
     effect = start.effect.double() * counted
     scores = effect.sum(0) + (0.0 if start.pooled is None else start.pooled.double())
-    special = not subject.read_out.everything and not subject.adapter.leading_positions(subject.encoded)
-    rows = set(read_out(subject)) if special else set()
+    no_token = subject.read_out.everything or subject.reads_a_part or subject.adapter.leading_positions(subject.encoded) > 0
+    rows = set() if no_token else set(subject.read_rows)
     reads = np.array([any(p in rows for p in group) for group in subject.features])
     return FirstEstimate(start, member, effect, scores.cpu().numpy(), reads)
 

@@ -24,20 +24,15 @@ ROWS = 2048
 SPARE = 24
 
 
-def read_out(subject: Subject) -> list[int]:
-    """The rows of the sequence from which the answer is read."""
-    return subject.read_out.rows(subject.adapter.leading_positions(subject.encoded) + len(subject.encoded))
-
-
 def can_carry(subject: Subject, intact: FirstOrder) -> bool:
     """Can rows be run on their own? Tried once per model and order of magnitude of the length.
 
-    With all rows carried the answer must be that of plain masking, and with nothing removed any rows that hold the read-out must
-    give that of the intact input. Where they do not (convolutions between tokens, scores that depend on more than queries, keys and
-    distances), the method does without exact rows.
+    With all rows carried the answer must be that of plain masking, with nothing removed any rows that hold the read-out must give that
+    of the intact input, and variants filled up to one number of rows what each gives alone. Where they do not (convolutions between
+    tokens, scores that depend on more than queries, keys and distances), the method does without exact rows.
     """
     sites = intact.sites
-    if not sites or len({site.key.shape[1] for site in sites}) != 1:
+    if not sites or subject.reads_a_part or len({site.key.shape[1] for site in sites}) != 1:
         return False
     adapter = subject.adapter
     if not isinstance(adapter, ImageClassifier) and not ("input_ids" in subject.encoded.inputs and takes_positions(adapter)):
@@ -54,21 +49,24 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
     leading = length - len(subject.encoded)
     if len(subject.encoded) < 2:
         return False
+    read = [] if subject.read_out.everything else subject.read_rows
     removed = [leading + len(subject.encoded) // 2, leading + len(subject.encoded) // 3]
-    member = torch.zeros(2, length, dtype=torch.bool, device=sites[0].key.device)
-    member[[0, 1], removed] = True
+    removed += [row for row in read[:1] if row >= leading and row - leading not in subject.encoded.fixed]
+    member = torch.zeros(len(removed), length, dtype=torch.bool, device=sites[0].key.device)
+    member[range(len(removed)), removed] = True
     every = torch.arange(length, device=member.device)
-    read = [] if subject.read_out.everything else read_out(subject)
-    few = torch.tensor(sorted({*read, removed[0]}), device=member.device)
+    few = [torch.tensor(sorted({*read, *more}), device=member.device) for more in (removed[:1], removed[:2])]
     try:
-        carried = exact_rows(subject, intact, [every, every], member).cpu()
-        unchanged = exact_rows(subject, intact, [few], torch.zeros_like(member[:1])).cpu()
+        carried = exact_rows(subject, intact, [every] * len(removed), member).cpu()
+        unchanged = exact_rows(subject, intact, few[:1], torch.zeros_like(member[:1])).cpu()
+        filled = exact_rows(subject, intact, few, member[:2]).cpu()  # of unlike number: one of them is filled up
+        alone = torch.cat([exact_rows(subject, intact, few[i : i + 1], member[i : i + 1]).cpu() for i in range(2)])
     except (RuntimeError, IndexError):  # rows of this model cannot be run at all
         return False
     single = replace(subject, features=tuple((i,) for i in range(len(subject.encoded))), memo={})
     plain = SetFunction(single, removal="attention-mask", quick=False)
-    wanted = torch.cat([torch.from_numpy(plain(~member[:, leading:].cpu())), torch.tensor([subject.output], dtype=torch.float64)])
-    return bool((torch.cat([carried, unchanged]) - wanted).abs().max() <= AGREEMENT * wanted.abs().max().clamp(min=1.0))
+    wanted = torch.cat([torch.from_numpy(plain(~member[:, leading:].cpu())), torch.tensor([subject.output], dtype=torch.float64), alone])
+    return bool((torch.cat([carried, unchanged, filled]) - wanted).abs().max() <= AGREEMENT * wanted.abs().max().clamp(min=1.0))
 
 
 def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> list[Tensor]:
@@ -81,7 +79,7 @@ def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> l
     worth = size.T.clone().masked_fill_(member.to(size.device), -1.0)  # nobody reads the rows of the feature itself
     chosen = member.to(size.device).clone() if subject.read_out.everything else torch.zeros_like(worth, dtype=torch.bool)
     if not subject.read_out.everything:
-        chosen[:, read_out(subject)] = True
+        chosen[:, subject.read_rows] = True
     worth[chosen] = -1.0
     left = min(max(0, total - int(chosen.sum())), int((worth >= 0).sum()))
     best = torch.argsort(worth.flatten(), descending=True, stable=True)[:left]
@@ -92,9 +90,10 @@ def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> l
 def exact_rows(subject: Subject, intact: FirstOrder, rows: list[Tensor], member: Tensor) -> Tensor:
     """The target when feature i is removed and only the rows in rows[i] feel it: (F,) for member (F, T)."""
     found = torch.zeros(len(rows), dtype=torch.float64, device=member.device)
+    at_front = not (subject.read_out.first or subject.read_out.everything)
     with subject.adapter.evaluating(), torch.inference_mode():
         for batch in _batches([len(r) for r in rows], intact.sites[0], most=ROWS if subject.adapter.batches else 1):
-            chosen, real = _filled([rows[i] for i in batch], member[batch], at_front=bool(subject.read_out.last))
+            chosen, real = _filled([rows[i] for i in batch], member[batch], at_front=at_front)
             places = {i: n for n, i in enumerate(batch)}
 
             def run(part: list[int], chosen: Tensor = chosen, real: Tensor = real, places: dict[int, int] = places) -> Tensor:

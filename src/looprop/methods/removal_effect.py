@@ -93,10 +93,11 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
             raise InputError(f"{adapter.name} has no attention whose keys could be barred: looprop explains Transformers")
         sums = [r.out for r in reductions if r.out.requires_grad]
         outputs_of_sites = [s.output for s in tape.sites if s.output is not None]
-        gradients = tape.gradients(value, [*outputs_of_sites, *sums])
+        gradients = tape.gradients(value, outputs_of_sites, keep=bool(sums))
+        of_sums = tape.gradients_or_none(value, sums) if sums else []
     member = member.to(logits.device)
     effect = size = torch.zeros(member.shape[1], member.shape[0], dtype=logits.dtype, device=logits.device)
-    for site, gradient in zip(tape.sites, gradients[: len(outputs_of_sites)], strict=True):
+    for site, gradient in zip(tape.sites, gradients, strict=True):
         assert site.value is not None
         assert site.output is not None
         weights = site_weights(site).detach()
@@ -106,7 +107,9 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
         part = barring_effect(weights, values, outputs, slopes, member)
         effect, size = effect + part, size + part.abs()
     kept = [k for site in tape.sites if (k := keep_site(site)) is not None]
-    pooled = pooled_effect(reductions, gradients[len(outputs_of_sites) :], member) if sums and leaves_the_mean(subject) else None
+    asked = [i for i, r in enumerate(reductions) if r.out.requires_grad]
+    asked = [i for i, gradient in zip(asked, of_sums, strict=True) if gradient is not None]
+    pooled = pooled_effect(reductions, of_sums, member) if asked and leaves_the_mean(subject, asked) else None
     return FirstOrder(
         output=float(value[0].detach()),
         effect=effect.detach(),
@@ -117,8 +120,11 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
     )
 
 
-def leaves_the_mean(subject: Subject) -> bool:
-    """Does a removed token also leave the mean over rows that is read out? Tried once per model: some forget their mask there."""
+def leaves_the_mean(subject: Subject, asked: list[int]) -> bool:
+    """Does a removed token also leave the means over rows that are read out? Tried once per model: some forget their mask there.
+
+    asked: which of the sums over rows, in order, the answer depends on.
+    """
     proofs, length = subject.adapter.proofs, len(subject.encoded)
     if "leaves the mean" not in proofs:
         leading = subject.adapter.leading_positions(subject.encoded)
@@ -127,5 +133,6 @@ def leaves_the_mean(subject: Subject) -> bool:
         found: list[Reduction] = []
         with subject.adapter.evaluating(), torch.inference_mode(), recording((1, leading + length), found):
             masking.runner(subject, "attention-mask")(keep)
-        proofs["leaves the mean"] = bool(found) and not any(r.rows[0, leading + length // 2].any() for r in found)
+        own = [found[i].rows[0, leading + length // 2] for i in asked if i < len(found)]
+        proofs["leaves the mean"] = len(own) == len(asked) and not any(row.any() for row in own)
     return proofs["leaves the mean"]

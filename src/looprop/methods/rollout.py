@@ -70,7 +70,7 @@ class AttentionRollout(Method):
         if len({m.shape for m in maps}) != 1:
             raise InputError(f"rollout needs one number of positions in all layers, got {sorted({m.shape[-1] for m in maps})}")
         leading = subject.adapter.leading_positions(subject.encoded)
-        rows = subject.read_out.rows(maps[0].shape[-1])
+        rows = subject.read_rows
         if subject.target.continuation:
             rows = rows[:-1]  # the last token of a continuation predicts nothing that is asked for
         flow = rollout([m.mean(0) for m in maps], residual=self.residual)[rows].mean(0)[leading:]

@@ -53,8 +53,8 @@ class Adapter(ABC):
         self.name = name or type(model).__name__
         self.labels: dict[int, str] = {}
         self._layers: int | None = None
-        self._read: ReadOut | None = None
-        self._read_in: Mapping[str, Tensor] | None = None
+        # Where the last answer was read from, and of which input; None for the input where it is so for all.
+        self._read: tuple[ReadOut, Mapping[str, Tensor] | None] | None = None
         # What was found out about this model once and need not be tried again.
         self.proofs: dict[Any, bool] = {}
         # None for ready-made objects.
@@ -168,13 +168,22 @@ class Adapter(ABC):
 
         Looked for once per model, and for each input where it may be another.
         """
-        known = self._read is not None and (self._read.fixed or self._read_in is encoded.inputs)
-        if not known and len(encoded) > 1:
-            try:
-                self._read, self._read_in = self._find_read_out(encoded), encoded.inputs
-            except (LoopropError, RuntimeError, MemoryError):  # a model that the engine cannot follow: what asks has to prove it
-                self._read = ReadOut(first=1)
-        return self._read or ReadOut(first=1)
+        if len(encoded) < 2:
+            return ReadOut(first=1)
+        known = self._read
+        if known is not None and (known[1] is None or known[1] is encoded.inputs):
+            return known[0]
+        try:
+            found = self._find_read_out(encoded)
+        except LoopropError:  # a model that the engine cannot follow: what asks has to prove it
+            self._read = (ReadOut(first=1), None)
+            return ReadOut(first=1)
+        except (RuntimeError, MemoryError):  # too large for it
+            return ReadOut(first=1)
+        # One row at one end of a short input may have been looked for; a class token is none that moves.
+        always = found.everything or (found == ReadOut(first=1) and len(encoded) > SHORTEST_PROOF)
+        self._read = (found, None if always else encoded.inputs)
+        return found
 
     def _find_read_out(self, encoded: Encoded) -> ReadOut:
         with (

@@ -18,11 +18,6 @@ class ReadOut:
         """Is the answer read from all rows?"""
         return not (self.first or self.last or self.inside)
 
-    @property
-    def fixed(self) -> bool:
-        """Is it the same for every input? Some models look for the last token that is no padding."""
-        return not (self.last or self.inside)
-
     def rows(self, length: int) -> list[int]:
         """Their numbers in a sequence of some length.
 

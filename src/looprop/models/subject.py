@@ -13,6 +13,9 @@ from looprop.models.encoded import Encoded, partition
 from looprop.models.read_out import ReadOut
 from looprop.models.target import Target, TargetLike
 
+# A class token and a distillation token; more rows are a mean.
+FEW = 2
+
 
 @dataclass(frozen=True, eq=False)
 class Subject:
@@ -38,6 +41,16 @@ class Subject:
     def read_out(self) -> ReadOut:
         """Which rows of the sequence the answer is read from."""
         return self.adapter.read_out(self.encoded, positions=self.target.positions)
+
+    @property
+    def read_rows(self) -> list[int]:
+        """Their numbers, counted with the positions that are no features (class tokens of images)."""
+        return self.read_out.rows(self.adapter.leading_positions(self.encoded) + len(self.encoded))
+
+    @property
+    def reads_a_part(self) -> bool:
+        """Is the answer read from many rows, more than the target asks for, and yet not from all: a mean that leaves some out?"""
+        return not self.read_out.everything and len(self.read_rows) > max(FEW, self.target.positions)
 
     def note_output(self, value: float) -> None:
         """Saves the forward pass of `output` where a method has met the value on its way."""

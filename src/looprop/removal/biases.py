@@ -16,6 +16,7 @@ from torch import Tensor
 from looprop.engine.plan import GRADIENT
 from looprop.engine.sites import WrittenSite
 from looprop.engine.tape import relevance
+from looprop.errors import LoopropError
 from looprop.models.subject import Subject
 
 # Biases are read off as differences of scores: so far those of two layers may be apart and still be one.
@@ -31,10 +32,24 @@ class SiteBias:
 
 
 def recorded_biases(subject: Subject) -> list[SiteBias] | None:
-    """The biases of all sites, read off one run of the intact input; None where they are not known."""
+    """The biases of all sites, read off one run of the intact input; None where they are not known or too large to be recorded."""
     if "biases" not in subject.memo:
-        subject.memo["biases"] = _record(subject)
+        subject.memo["biases"] = _known_or_none(subject)
     found: list[SiteBias] | None = subject.memo["biases"]
+    return found
+
+
+def _known_or_none(subject: Subject) -> list[SiteBias] | None:
+    proofs = subject.adapter.proofs
+    if not proofs.get("biases", True):  # a model that has none that could be read off
+        return None
+    try:
+        found = _record(subject)
+    except (RuntimeError, MemoryError):  # for this input
+        return None
+    except LoopropError:
+        found = None
+    proofs["biases"] = found is not None
     return found
 
 

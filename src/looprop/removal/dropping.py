@@ -67,7 +67,7 @@ def rows_needed(subject: Subject, keep: Tensor) -> Tensor:
     """Rows that must be computed for each variant: the kept ones and the read-out, unless that is a mean over those kept. (B, T)"""
     needed = keep.clone()
     if not subject.read_out.everything:
-        needed[:, subject.read_out.rows(keep.shape[1])] = True
+        needed[:, subject.read_rows] = True
     return needed
 
 

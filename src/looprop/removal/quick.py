@@ -47,7 +47,7 @@ def quick_way(subject: Subject, plain: Runner) -> Quick | None:
 
 def _ways(subject: Subject) -> Iterator[tuple[str, Callable[[], Quick]]]:
     """Those that may hold, quickest first."""
-    if len(subject.encoded) < SHORTEST or not can_drop(subject):
+    if len(subject.encoded) < SHORTEST or not can_drop(subject) or subject.reads_a_part:
         return
     sites = _attention_sites(subject)
     if sites and subject.read_out == ReadOut(first=1):
@@ -119,14 +119,15 @@ def _agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:
 
 
 def _samples(subject: Subject) -> Tensor:
-    """Variants that tell: one early position removed, the last removed, the read-out removed, both ends kept. (4, T)"""
+    """Variants that tell: an early position, the last, the read-out or the first removed, and both ends kept. (5, T)"""
     length = len(subject.encoded)
     generator = torch.Generator().manual_seed(length)
-    keep = torch.rand(4, length, generator=generator) > torch.tensor([[0.5], [0.2], [0.5], [0.5]])
+    keep = torch.rand(5, length, generator=generator) > torch.tensor([[0.5], [0.2], [0.5], [0.5], [0.2]])
     keep[:, [0, -1]] = True
     keep[0] = True
     keep[0, 1] = False
     keep[1, [length // 2, -1]] = False
-    keep[2, subject.read_out.rows(length)[0]] = False
+    keep[2, subject.read_rows[0]] = False
+    keep[4, 0] = False
     keep[:, sorted(subject.encoded.fixed)] = True
     return keep
