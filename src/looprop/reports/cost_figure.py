@@ -85,7 +85,7 @@ def joined(some: Sequence[MethodSummary]) -> list[tuple[str, tuple[float, float]
             label, at, first = found[near[0]]
             found[near[0]] = (f"{label}, {setting(s.method)}", at, first)
         else:
-            found.append((setting(s.method), (cost, r), s))
+            found.append((setting(s.method) if len(some) > 1 else s.method, (cost, r), s))
     return found
 
 
