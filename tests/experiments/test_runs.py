@@ -127,6 +127,8 @@ def test_leave_one_out_is_taken_over_and_looked_at(layers: Run, model_folder: Pa
     assert run.manifest["sessions"][-1]["loo_from"] == {"run": layers.folder.name, "examples": len(TEXTS)}
     seconds = [[row["seconds"] for row in of.rows if row["method"] == "loo"] for of in (run, layers)]
     assert seconds[0] == seconds[1], "as they were measured then"
+    write_report(run.folder)
+    assert f"- leave-one-out: of {len(TEXTS)} examples from {layers.folder.name}" in (run.folder / "report.md").read_text(encoding="utf-8")
 
     part = reproduce("layers", out=tmp_path / "part", limit=2, **options)
     rest = reproduce("layers", out=tmp_path / "rest", loo_from=part.folder, **options)

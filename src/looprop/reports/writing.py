@@ -79,6 +79,8 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
         found.append(("weights", weights[:12]))
     found += [("seed", str(run.manifest["identity"].get("seed", 0))), ("torch", session["versions"]["torch"])]
     found += [("finished", session["finished"] or "not yet"), ("sessions", str(len(run.manifest["sessions"])))]
+    taken = [session["loo_from"] for session in run.manifest["sessions"] if session.get("loo_from")]
+    found += [("leave-one-out", f"of {other['examples']} examples from {other['run']}") for other in taken if other["examples"]]
     accounts = [session["engine"] for session in run.manifest["sessions"] if "engine" in session]
     found += [(f"machines ({account['name']})", describe(account)) for account in accounts]
     if run.failed:
