@@ -14,6 +14,8 @@ from looprop.reports.names import name_of
 OURS, OTHERS = "#0b6e99", "#c4641a"
 LEAST_SPACE = 0.045
 """Labels at the same cost stand at least so far apart, in units of r."""
+LONG = 4
+"""Longer labels of points on a line stand above those of their neighbours."""
 NEAR = 0.06
 """Costs that differ by less lie upon each other."""
 
@@ -41,8 +43,13 @@ def _panel(axes: Axes, found: Sequence[MethodSummary]) -> None:
     _series(axes, passes, "o-", OURS, "looprop: as many passes for every text" if shares else "looprop")
     _series(axes, shares, "o--", OURS, "looprop: a share of LOO's cost", markerfacecolor="white")
     _series(axes, others, "D", OTHERS, "other methods")
-    for label, point, first in joined([*passes, *shares]):
-        place: dict[str, Any] = {"xytext": (6, -9), "ha": "left"} if first in shares else {"xytext": (-6, 3), "ha": "right"}
+    for number, (label, point, first) in enumerate(joined([*passes, *shares])):
+        place: dict[str, Any] = {"xytext": (-6, 3), "ha": "right"}
+        if first in shares:
+            place = {"xytext": (6, -9), "ha": "left"}
+        elif number:  # above the point's interval, and above the neighbours' labels if it is long
+            point = (point[0], first.metrics["loo-r"].high)
+            place = {"xytext": (0, 13 if len(label) > LONG else 3), "ha": "center"}
         axes.annotate(label, point, fontsize=7.5, color=OURS, textcoords="offset points", **place)
     for s, height in zip(others, spread([s.metrics["loo-r"].mean for s in others], [s.cost for s in others]), strict=True):
         axes.annotate(name_of(s.method), (s.cost, height), xytext=(7, -2), textcoords="offset points", fontsize=7.5, color=OTHERS)
