@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -79,8 +80,11 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
         found.append(("weights", weights[:12]))
     found += [("seed", str(run.manifest["identity"].get("seed", 0))), ("torch", session["versions"]["torch"])]
     found += [("finished", session["finished"] or "not yet"), ("sessions", str(len(run.manifest["sessions"])))]
-    taken = [session["loo_from"] for session in run.manifest["sessions"] if session.get("loo_from")]
-    found += [("leave-one-out", f"of {other['examples']} examples from {other['run']}") for other in taken if other["examples"]]
+    taken: Counter[str] = Counter()
+    for each in run.manifest["sessions"]:
+        if other := each.get("loo_from"):
+            taken[other["run"]] += other["examples"]
+    found += [("leave-one-out", f"of {count} examples from {other}") for other, count in taken.items() if count]
     accounts = [session["engine"] for session in run.manifest["sessions"] if "engine" in session]
     found += [(f"machines ({account['name']})", describe(account)) for account in accounts]
     if run.failed:
