@@ -2,6 +2,9 @@
 
 Between `<!-- table: RUN: METRIC, METRIC -->` and `<!-- end of table -->` stands one row per method of results/RUN/summary.json: mean
 and 95 % interval of each metric, and the cost in forward passes. A run that is not there leaves a sentence that says so.
+
+Between `<!-- true values: RUN first, RUN last -->` and `<!-- end of table -->` stands what `looprop` would give with true values only,
+from the scores kept in the runs; first and last say which token is the read-out, whose true value comes first.
 """
 
 import json
@@ -9,8 +12,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from looprop.evaluation.store import read_store
+
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- table: (?P<run>[\w-]+): (?P<metrics>[\w, -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+TRUE_VALUES = re.compile(r"(<!-- true values: (?P<runs>[\w, -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 TITLES = {"loo-r": "r to LOO", "loo-r-no-special": "r without special tokens", "lerf": "LeRF", "morf": "MoRF", "delta": "delta"}
 
 
@@ -39,9 +47,44 @@ def table(run: str, metrics: list[str], results: Path) -> str:
     return "\n".join(lines) + "\n\n"
 
 
+def true_values(run: str, read_out: int, results: Path) -> str:
+    """One row: mean r with true values only and, after the bar, as `budget=` spends; how far first order is off at the first two.
+
+    First order are the scores of `looprop[rows=0]`; true values are those of `loo`, for the read-out and then the largest estimates.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for row in read_store(results / run).rows():
+        rows.setdefault(row["example"], {})[row["method"]] = row
+    found: dict[int, list[float]] = {8: [], 11: []}
+    errors = []
+    for of in rows.values():
+        loo, first = np.array(of["loo"]["scores"]), np.array(of["looprop[rows=0]"]["scores"])
+        order = sorted(range(len(loo)), key=lambda i: (i != read_out % len(loo), -abs(first[i])))
+        for passes, all_r in found.items():
+            scores = first.copy()
+            scores[order[: passes - 3]] = loo[order[: passes - 3]]
+            all_r.append(1.0 if passes >= len(loo) else float(np.corrcoef(scores, loo)[0, 1]))
+        largest = order[1:3]
+        errors.append(np.abs(first[largest] - loo[largest]).sum() / np.abs(loo[largest]).sum())
+    spent = {passes: np.nanmean([of[f"looprop[budget={passes}]"]["loo-r"] for of in rows.values()]) for passes in found}
+    cells = [f"{np.nanmean(found[passes]):.3f} / {spent[passes]:.3f}" for passes in found]
+    low, high = np.nanquantile(errors, [0.1, 0.9])
+    return f"| `{run}` | {cells[0]} | {cells[1]} | {low:.1f} to {high:.1f} |"
+
+
+def true_values_table(runs: str, results: Path) -> str:
+    """Several runs."""
+    lines = ["", "| run | 8 passes | 11 passes | error at the two largest |", "| --- | --- | --- | --- |"]
+    for entry in runs.split(","):
+        run, end = entry.split()
+        lines.append(true_values(run, {"first": 0, "last": -1}[end], results))
+    return "\n".join(lines) + "\n\n"
+
+
 def filled(text: str, results: Path) -> str:
     """A page with its tables as the runs have them, and nothing else changed."""
-    return BLOCK.sub(lambda m: m[1] + table(m["run"], [name.strip() for name in m["metrics"].split(",")], results) + m[4], text)
+    text = BLOCK.sub(lambda m: m[1] + table(m["run"], [name.strip() for name in m["metrics"].split(",")], results) + m[4], text)
+    return TRUE_VALUES.sub(lambda m: m[1] + true_values_table(m["runs"], results) + m[3], text)
 
 
 def main() -> None:

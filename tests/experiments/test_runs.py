@@ -152,6 +152,12 @@ def test_leave_one_out_is_taken_over_and_looked_at(layers: Run, model_folder: Pa
         reproduce("layers", out=tmp_path / "no", loo_from=tmp_path / "random", **options)
 
 
+@pytest.mark.parametrize("experiment", ["softmax", "bilinear"])
+def test_experiments_without_texts_take_no_leave_one_out(experiment: str, layers: Run, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="takes no loo_from"):
+        reproduce(experiment, out=tmp_path, loo_from=layers.folder, progress=False)
+
+
 def test_unknown_names_and_folders(model_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'baselines'"):
         reproduce("baseline", progress=False)

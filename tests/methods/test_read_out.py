@@ -11,8 +11,9 @@ import transformers as hf
 from torch import Tensor, nn
 
 import zoo
-from looprop.engine.reductions import Reduction, completing, pooled_effect
+from looprop.engine.reductions import Reduction, completing
 from looprop.methods.registry import make_method
+from looprop.methods.removal_effect import pooled_effect
 from looprop.models.encoded import partition
 from looprop.models.read_out import ReadOut
 from looprop.models.subject import Subject

@@ -85,6 +85,16 @@ def test_relative_positions_keep_their_distances() -> None:
     assert len({id(bias.added) for bias in biases}) == 1, "one bias for all layers is kept once"
 
 
+def test_an_mpnet_computes_only_the_rows_that_are_kept() -> None:
+    subject = subject_of("mpnet", length=12)
+    keep = ~np.tri(11, 12, dtype=bool)  # 11 to 1 of 12 tokens are kept, and the read-out is always computed
+    value = SetFunction(subject, budget=1)
+    assert value._quick is not None
+    with Counted() as counted:
+        value(keep)
+    assert counted.rows[48] == sum(range(2, 13)) + 11  # layer 1: the kept rows and the read-out; layer 2: the read-outs
+
+
 def test_a_bias_that_is_not_the_models_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = subject_of("mpnet")
     biases = recorded_biases(subject)

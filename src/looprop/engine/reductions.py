@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -69,23 +68,3 @@ def completing(intact: Sequence[Tensor], rows: Tensor, real: Tensor) -> Reductio
         return (total / len(whole) if mean else total).view(out.shape)
 
     return ReductionMode((rows.shape[0], rows.shape[1]), complete)
-
-
-def pooled_effect(reductions: Sequence[Reduction], gradients: Sequence[Tensor | None], member: Tensor) -> Tensor:
-    """What f loses, to first order, when the rows of each group leave the sums over rows: (F,) for member (F, T).
-
-    gradients: of f at what came out of those reductions that depend on the input, in order; None where f does not ask for it. Where there
-    are others as well (counts of rows), the sums are means in the end: mean - mean without I = sum over i in I of (x_i - mean) / (T - |I|).
-    """
-    carried = [r for r in reductions if r.out.requires_grad]
-    counts = len(carried) < len(reductions)
-    length = member.shape[1]
-    effect = torch.zeros(len(member), dtype=carried[0].out.dtype, device=carried[0].out.device)
-    member = member.to(effect)
-    sizes = member.sum(1)
-    for reduction, gradient in zip(carried, gradients, strict=True):
-        if gradient is None:
-            continue
-        along = (reduction.rows[0].detach() * gradient[0]).flatten(1).sum(1) / (length if reduction.mean else 1)  # (T,): < df/dout, x_i >
-        effect += member @ (along - along.mean() if counts else along)
-    return effect * length / (length - sizes).clamp(min=1.0) if counts else effect

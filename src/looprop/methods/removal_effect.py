@@ -7,6 +7,7 @@ At one site and head, with weights A, values V and output O, barring the keys of
 softmax renormalisation included; its effect on f is < df/dO_j, dO_j(I) >.
 """
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from looprop.engine.attention import heads_of_one
 from looprop.engine.plan import GRADIENT, Plan
-from looprop.engine.reductions import Reduction, pooled_effect, recording
+from looprop.engine.reductions import Reduction, recording
 from looprop.engine.rows import Kept, keep_site
 from looprop.engine.tape import relevance
 from looprop.errors import InputError
@@ -46,6 +47,26 @@ def barring_effect(weights: Tensor, value: Tensor, output: Tensor, gradient: Ten
     member = member.to(weights.dtype).T  # (T, F)
     rest = (1.0 - weights @ member).clamp_(min=LEAST_REST)
     return ((weights * along) @ member / rest).sum(0)
+
+
+def pooled_effect(reductions: Sequence[Reduction], gradients: Sequence[Tensor | None], member: Tensor) -> Tensor:
+    """What f loses, to first order, when the rows of each group leave the sums over rows: (F,) for member (F, T).
+
+    gradients: of f at what came out of those reductions that depend on the input, in order; None where f does not ask for it. Where there
+    are others as well (counts of rows), the sums are means in the end: mean - mean without I = sum over i in I of (x_i - mean) / (T - |I|).
+    """
+    carried = [r for r in reductions if r.out.requires_grad]
+    counts = len(carried) < len(reductions)
+    length = member.shape[1]
+    effect = torch.zeros(len(member), dtype=carried[0].out.dtype, device=carried[0].out.device)
+    member = member.to(effect)
+    sizes = member.sum(1)
+    for reduction, gradient in zip(carried, gradients, strict=True):
+        if gradient is None:
+            continue
+        along = (reduction.rows[0].detach() * gradient[0]).flatten(1).sum(1) / (length if reduction.mean else 1)  # (T,): < df/dout, x_i >
+        effect += member @ (along - along.mean() if counts else along)
+    return effect * length / (length - sizes).clamp(min=1.0) if counts else effect
 
 
 @dataclass(frozen=True)

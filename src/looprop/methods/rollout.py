@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 
 from looprop.engine.attention import AttentionSite, additive_mask, heads_of_one
-from looprop.engine.plan import GRADIENT
-from looprop.engine.tape import relevance
 from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Adapter
@@ -21,13 +19,8 @@ from looprop.models.subject import Subject
 
 def attention_maps(adapter: Adapter, encoded: Encoded) -> list[Tensor]:
     """The attention weights (H, T, T) of every layer on one input."""
-    with (
-        adapter.evaluating(),
-        torch.enable_grad(),
-        relevance(adapter.model, GRADIENT, explained_weight=adapter.explained_weight, record=True) as tape,
-    ):
-        adapter.forward(adapter.watch(tape, encoded.inputs))
-    maps = [site_weights(site).detach() for site in tape.sites]
+    with adapter.recorded(encoded) as (tape, _):
+        maps = [site_weights(site).detach() for site in tape.sites]
     return [heads_of_one(weights, weights) for weights in maps]
 
 

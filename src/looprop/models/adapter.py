@@ -185,14 +185,19 @@ class Adapter(ABC):
         self._read = (found, None if always else encoded.inputs)
         return found
 
-    def _find_read_out(self, encoded: Encoded) -> ReadOut:
+    @contextmanager
+    def recorded(self, encoded: Encoded) -> Iterator[tuple[Tape, Tensor]]:
+        """An intact input has run with the ordinary gradient, and every attention site is recorded; also within inference mode."""
         with (
             torch.inference_mode(False),
             torch.enable_grad(),
             self.evaluating(),
             relevance(self.model, GRADIENT, explained_weight=self.explained_weight, record=True) as tape,
         ):
-            logits = self.forward(self.watch(tape, encoded.inputs))
+            yield tape, self.forward(self.watch(tape, encoded.inputs))
+
+    def _find_read_out(self, encoded: Encoded) -> ReadOut:
+        with self.recorded(encoded) as (tape, logits):
             site = tape.sites[-1] if tape.sites else None
             if site is None or site.output is None:
                 return ReadOut(first=1)

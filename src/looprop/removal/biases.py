@@ -13,9 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from looprop.engine.plan import GRADIENT
 from looprop.engine.sites import WrittenSite
-from looprop.engine.tape import relevance
 from looprop.errors import LoopropError
 from looprop.models.subject import Subject
 
@@ -54,17 +52,10 @@ def _known_or_none(subject: Subject) -> list[SiteBias] | None:
 
 
 def _record(subject: Subject) -> list[SiteBias] | None:
-    adapter = subject.adapter
-    # Not inference mode, in which nothing is traced: the set function may be asked within it.
-    with (
-        torch.inference_mode(False),
-        torch.enable_grad(),
-        adapter.evaluating(),
-        relevance(adapter.model, GRADIENT, explained_weight=adapter.explained_weight, record=True) as tape,
-    ):
-        adapter.forward(adapter.watch(tape, subject.encoded.inputs), positions=subject.target.positions)
+    with subject.adapter.recorded(subject.encoded) as (tape, _):
+        sites = tape.sites
     biases: list[SiteBias] = []
-    for site in tape.sites:
+    for site in sites:
         if site.bias is None or site.scale is None or site.bias.dim() != 4:
             return None
         added = site.bias[0]

@@ -99,7 +99,8 @@ def dropped_rows(subject: Subject, *, sites: int = 0, biases: Sequence[SiteBias]
         elif table is not None:
             looked_up = (table.weight, positions)
         written = None if biases is None else biased_site(biases, index, batch["attention_mask"].bool())
-        with fewer_rows(subject, sites, index), SiteMode(positions=looked_up, written=written):
+        altered = SiteMode(positions=looked_up, written=written) if looked_up or written else nullcontext()
+        with fewer_rows(subject, sites, index), altered:
             return adapter.forward(batch, positions=subject.target.positions)
 
     return run
