@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from looprop.experiments.reproducing import read_run
 from looprop.experiments.verdicts import verdicts
@@ -63,6 +64,11 @@ def test_the_study_of_the_bilinear_rule_says_what_it_must() -> None:
     assert holds["IG does not depend on the implementation"]
     assert holds["AttnLRP depends on the implementation (raw)"]
     assert holds["AttnLRP depends on the implementation (normalised to sum to one)"]
+    networks = sorted((RESULTS / "bilinear" / "networks").glob("*.safetensors"))
+    assert len(networks) == 5
+    for path in networks:
+        with safe_open(path, "pt") as network:
+            assert float(network.metadata()["accuracy"]) >= 0.85
 
 
 @pytest.mark.parametrize("name", ["layers-sst2", "layers-imdb", "layers-mpnet"])
