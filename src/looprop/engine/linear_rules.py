@@ -19,8 +19,16 @@ def linear(call: Call) -> Any:
         if added:
             raise call.refuse("it adds an activation to a product of two")
         return product(call)
-    out = weighed(call, call.run(), without=None if added else bias)
+    out = weighed(call, _in_one_block(call), without=None if added else bias)
     return out if bias is not None else degrees.still(call, out)
+
+
+def _in_one_block(call: Call) -> Any:
+    """The call itself; rows cut out of a sequence (a decoder's last) are copied, else torch multiplies them one by one."""
+    x = call.args[0] if call.args else None
+    if call.name != "linear" or not isinstance(x, Tensor) or x.dim() < 3 or x.is_contiguous():
+        return call.run()
+    return call.run(x.contiguous(), *call.args[1:])
 
 
 def _bias(call: Call) -> Tensor | None:

@@ -219,9 +219,8 @@ class RelevanceMode(TorchFunctionMode):
         return cut_off(call)
 
     def _marked(self, out: Any, changed: Tensor | None) -> Any:
-        if changed is None and isinstance(out, Tensor) and trace_of(out) is self.fresh:
-            return out
-        for tensor in tensors_in((out,) if changed is None else (out, changed)):
+        tensors = (out,) if isinstance(out, Tensor) else tensors_in((out,))
+        for tensor in tensors if changed is None else (*tensors, changed):
             if tensor.requires_grad:
                 trace = trace_of(tensor)
                 if trace is None or trace.token is not self.fresh.token or trace.held:

@@ -150,11 +150,15 @@ def deviation(call: Call) -> Any:
 def _is_chain(call: Call) -> bool:
     """All arguments are pointwise functions of one tensor, or plain numbers."""
     origin = _origin(call.activations[0])
-    values = [v for v in (*call.args, *call.kwargs.values()) if isinstance(v, Tensor)]
-    # prelu's slopes do not move f(0) = 0, whatever their shape.
-    return all((_origin(v) is origin) if v.requires_grad else v.dim() == 0 or call.name == "prelu" for v in values) and all(
-        v.shape == origin.shape for v in values if v.requires_grad
-    )
+    for value in (*call.args, *call.kwargs.values()):
+        if not isinstance(value, Tensor):
+            continue
+        if value.requires_grad:
+            if _origin(value) is not origin or value.shape != origin.shape:
+                return False
+        elif value.dim() and call.name != "prelu":  # whose slopes do not move f(0) = 0, whatever their shape
+            return False
+    return True
 
 
 def _origin(tensor: Tensor) -> Tensor:

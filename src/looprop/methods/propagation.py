@@ -68,7 +68,8 @@ def _propagate(subjects: Sequence[Subject], plan: Plan, readout: str) -> list[ND
         tensor = adapter.explained(tape, inputs, readout)
         tape.check(logits)
         with torch._C.DisableTorchFunction():
-            values = [s.target.value(logits[row : row + 1])[0] for row, s in zip(row_of, subjects, strict=True)]
+            parts = logits.chunk(len(logits))  # a row's gradient is then as large as the row, not as the batch
+            values = [s.target.value(parts[row])[0] for row, s in zip(row_of, subjects, strict=True)]
         rounds = _rounds(row_of)
         for number, chosen in enumerate(rounds, start=1):
             with torch._C.DisableTorchFunction():
