@@ -135,8 +135,11 @@ def test_leave_one_out_is_taken_over_and_looked_at(layers: Run, model_folder: Pa
     assert without_times(rest) == without_times(layers)
     assert rest.manifest["sessions"][-1]["loo_from"]["examples"] == 2
 
-    with pytest.raises(InputError, match="its model was"):
+    with pytest.raises(InputError, match="with other weights or another tokenizer"):
         reproduce("layers", out=tmp_path / "no", loo_from=layers.folder, **{**options, "model": str(save_tiny(tmp_path / "other", seed=1))})
+    toys = reproduce("softmax", out=tmp_path / "toys", progress=False)
+    with pytest.raises(InputError, match="not of a model on texts"):
+        reproduce("layers", out=tmp_path / "no", loo_from=toys.folder, **options)
     other = tmp_path / "texts.txt"
     other.write_text("\n".join(reversed(TEXTS)), encoding="utf-8")
     with pytest.raises(InputError, match=r"\d: the known leave-one-out is"):

@@ -66,10 +66,12 @@ def _known(folder: Path, fixed: Mapping[str, Any]) -> dict[str, KnownLoo]:
     """Leave-one-out of another run, which must have had the same model and the same way to choose and remove."""
     run = read_store(folder)
     before = run.manifest["identity"]
-    for name, own, other in [
-        ("model", fixed["model"], before.get("model")),
-        *((name, fixed["setup"][name], before.get("setup", {}).get(name)) for name in ("removal", "target", "truncation")),
-    ]:
+    if before.get("model") != fixed["model"]:
+        other = f"of {run.manifest['model']}, with other weights or another tokenizer"
+        whose = other if "model" in before else "not of a model on texts"
+        raise InputError(f"leave-one-out of {folder} cannot be taken over: that run is {whose}")
+    for name in ("removal", "target", "truncation"):
+        own, other = fixed["setup"][name], before.get("setup", {}).get(name)
         if own != other:
             raise InputError(f"leave-one-out of {folder} cannot be taken over: its {name} was {other}, here it is {own}")
     found = known_loo(run.rows())
