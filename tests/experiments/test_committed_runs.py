@@ -1,7 +1,7 @@
 """The runs kept under results/: how large they are, and what is said of them.
 
-Aimed at and not reached, so not asserted: `looprop` on MPNet has 0.74 at a quarter of leave-one-out's cost (0.90 was the aim), on IMDB 0.93 at a
-twentieth (0.95 was the aim).
+Aimed at and not reached, so not asserted: `looprop` on MPNet has 0.74 at a quarter of leave-one-out's cost (0.90 was the aim), on IMDB
+0.93 at a twentieth (0.95 was the aim).
 """
 
 import json
