@@ -1,13 +1,14 @@
 """looprop beside its peers: one bench that anyone can run.
 
     python -m benchmarks                      everything, under 45 minutes on two idle cores
-    python -m benchmarks --quick              tiny models: does all of it run? under 5 minutes once the environments are there
+    python -m benchmarks --quick              tiny models: does all of it run? under 5 minutes once the environments are
+    there
     python -m benchmarks --only speed         one section, the others are kept from the last run
     python -m benchmarks --render             docs/benchmarks.md and the README's figures anew from the JSON
     python -m benchmarks --compare A B        are the ratios of two runs within 15 %?
 
-Each peer has an environment of its own under .bench/, made at the first run. A peer that cannot be installed or run is reported with
-its error. SST-2 is read from LOOPROP_DATA.
+Each peer has an environment of its own under .bench/, made at the first run. A peer that cannot be installed or run is
+reported with its error. SST-2 is read from LOOPROP_DATA.
 """
 
 import argparse
@@ -45,7 +46,11 @@ def machine(threads: int) -> dict[str, Any]:
     processor = platform.processor() or platform.machine()
     about = Path("/proc/cpuinfo")
     if about.exists():
-        named = [line.split(":", 1)[1].strip() for line in about.read_text(encoding="utf-8").splitlines() if line.startswith("model name")]
+        named = [
+            line.split(":", 1)[1].strip()
+            for line in about.read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ]
         processor = named[0] if named else processor
     return {
         "processor": processor,
@@ -64,7 +69,13 @@ def run_section(members: Team, name: str, sizes: Sizes, threads: int) -> dict[st
     seconds = time.monotonic() - start
     failed = [row for row in rows if "error" in row]
     print(f"    {len(rows)} rows in {seconds:.0f} s{f', {len(failed)} with errors' if failed else ''}", flush=True)
-    return {"seconds": seconds, "load_before": load, "machine": machine(threads), "versions": members.versions(), "rows": rows}
+    return {
+        "seconds": seconds,
+        "load_before": load,
+        "machine": machine(threads),
+        "versions": members.versions(),
+        "rows": rows,
+    }
 
 
 def whole_page(result: dict[str, Any]) -> str:
@@ -74,10 +85,18 @@ def whole_page(result: dict[str, Any]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, write JSON section by section, render the page."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help=f"tiny sizes; writes {QUICK_RESULT.relative_to(ROOT)} and no page")
-    parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS), metavar="SECTION", help=", ".join(SECTIONS))
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of torch in every process; all cores by default")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help=f"tiny sizes; writes {QUICK_RESULT.relative_to(ROOT)} and no page"
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS), metavar="SECTION", help=", ".join(SECTIONS)
+    )
+    parser.add_argument(
+        "--threads", type=int, default=os.cpu_count() or 1, help="of torch in every process; all cores by default"
+    )
     parser.add_argument("--output", type=Path, help="where the JSON goes")
     parser.add_argument("--no-install", action="store_true", help="use the environments that are there")
     parser.add_argument("--render", action="store_true", help="only write the page")

@@ -23,21 +23,40 @@ def embedded_model() -> Path:
 
     folder = EXCHANGE / "embedded"
     model = looprop.load().model
-    names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings", "layer_norm_eps")
+    names = (
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "max_position_embeddings",
+        "layer_norm_eps",
+    )
     config = {name: getattr(model.config, name) for name in names}
-    save_model(folder, "bert", {**config, "vocab_size": VOCABULARY, "num_labels": 2, "pad_token_id": 0}, model.state_dict())
+    save_model(
+        folder, "bert", {**config, "vocab_size": VOCABULARY, "num_labels": 2, "pad_token_id": 0}, model.state_dict()
+    )
     return _with_tokenizer(folder)
 
 
 def bert(sizes: Mapping[str, int], *, positions: int = 512, name: str = "bert", spread: float = 0.02) -> Path:
     """A random BERT that reads the embedded tokenizer's ids."""
-    config = {**sizes, "max_position_embeddings": positions, "vocab_size": VOCABULARY, "num_labels": 2, "pad_token_id": 0}
+    config = {
+        **sizes,
+        "max_position_embeddings": positions,
+        "vocab_size": VOCABULARY,
+        "num_labels": 2,
+        "pad_token_id": 0,
+    }
     return _with_tokenizer(write_model(EXCHANGE / name, "bert", config, spread=spread))
 
 
 def llama(sizes: Mapping[str, int], *, positions: int = 2048, name: str = "llama", spread: float = 0.02) -> Path:
     """A random Llama on the same ids."""
-    config: dict[str, Any] = {**sizes, "num_key_value_heads": sizes["num_attention_heads"], "max_position_embeddings": positions}
+    config: dict[str, Any] = {
+        **sizes,
+        "num_key_value_heads": sizes["num_attention_heads"],
+        "max_position_embeddings": positions,
+    }
     config |= {"vocab_size": VOCABULARY, "rms_norm_eps": 1e-6, "tie_word_embeddings": False}
     return write_model(EXCHANGE / name, "llama", config, spread=spread)
 

@@ -25,7 +25,9 @@ def compare(first: Mapping[str, Any], second: Mapping[str, Any], tolerance: floa
         if name not in left or name not in right:
             lines.append(f"{name}: only in the {'first' if name in left else 'second'}")
         elif abs(left[name] / right[name] - 1) > tolerance:
-            lines.append(f"{name}: {left[name]:.3f} and {right[name]:.3f}, {100 * abs(left[name] / right[name] - 1):.0f} % apart")
+            lines.append(
+                f"{name}: {left[name]:.3f} and {right[name]:.3f}, {100 * abs(left[name] / right[name] - 1):.0f} % apart"
+            )
     return lines
 
 
@@ -34,5 +36,9 @@ def compare_files(first: Path, second: Path) -> int:
     results = [json.loads(path.read_text(encoding="utf-8")) for path in (first, second)]
     lines = compare(*results)
     count = len(dict(ratios(results[0])))
-    print("\n".join(lines) or "nothing differs", f"{count - len(lines)} of {count} ratios within {TOLERANCE:.0%}", sep="\n")
+    print(
+        "\n".join(lines) or "nothing differs",
+        f"{count - len(lines)} of {count} ratios within {TOLERANCE:.0%}",
+        sep="\n",
+    )
     return int(bool(lines))

@@ -1,4 +1,5 @@
-"""What a study costs: forward passes, floating-point operations and memory per example, and GPU-hours, from sizes and measured rates.
+"""What a study costs: forward passes, floating-point operations and memory per example, and GPU-hours, from sizes and
+measured rates.
 
 passes  = n (leave-one-out) + 2 (F - 1) per method (MoRF and LeRF of F features) + steps per gradient method
 flops   = passes * (2 P n + 4 L n^2 d)          P parameters of the layers, L layers of width d, n tokens
@@ -24,7 +25,9 @@ IG_STEPS = 50
 
 @dataclass(frozen=True)
 class Size:
-    """A Transformer: layers, width, width inside its feed-forward layers, how many matrices those have, parameters of embeddings."""
+    """A Transformer: layers, width, width inside its feed-forward layers, how many matrices those have, parameters of
+    embeddings.
+    """
 
     layers: int
     width: int
@@ -42,7 +45,7 @@ class Size:
         return 2 * self.parameters * tokens + 4 * self.layers * self.width * tokens**2
 
     def gigabytes(self, positions: int, *, element: int = 4) -> float:
-        """Weights, and what a batch of so many positions holds at once (see `looprop.removal.memory`)."""
+        """Weights, and what a batch of so many positions holds at once (see `looprop.running.ray.memory`)."""
         return element * (self.parameters + self.embedding + positions * (10 * self.width + 3 * self.inner)) / 1e9
 
 
@@ -55,7 +58,9 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Study:
-    """Methods of one experiment: how many of them have curves, how many gradient passes and leave-one-outs they take."""
+    """Methods of one experiment: how many of them have curves, how many gradient passes and
+    leave-one-outs they take.
+    """
 
     curves: int
     gradients: int
@@ -66,14 +71,17 @@ class Study:
         return self.leave_one_outs * tokens + self.curves * 2 * (features - 1) + GRADIENT_PASSES * self.gradients
 
 
-# Table 2: loo, ig, two rollouts, attnlrp, cp-lrp, looprop, random, position, length; on SST-2 two more removals. Table A1: 3 + 36 plans.
+# Table 2: loo, ig, two rollouts, attnlrp, cp-lrp, looprop, random, position, length; on SST-2 two more removals. Table
+# A1: 3 + 36 plans.
 BASELINES = {"sst2": Study(12, IG_STEPS + 4, 3), "imdb": Study(10, IG_STEPS + 4)}
 LAYERS = {"sst2": Study(39, 38), "imdb": Study(39, 38)}
 CHUNK = {"sst2": 1, "imdb": 16}
 
 
 def token_counts(name: str) -> list[float]:
-    """Tokens of every text as BERT would cut them, from its characters (one per 4.4 on these data, measured with BERT-like pieces)."""
+    """Tokens of every text as BERT would cut them, from its characters (one per 4.4 on these data, measured with
+    BERT-like pieces).
+    """
     from looprop.inputs.datasets import load_dataset
 
     data = load_dataset(name, split="dev" if name == "sst2" else "test")
@@ -81,7 +89,9 @@ def token_counts(name: str) -> list[float]:
 
 
 def study(rates: dict[str, float], share: float) -> list[dict[str, Any]]:
-    """The paper's study on BERT-base: passes, operations, hours at several rates (operations per second that are reached)."""
+    """The paper's study on BERT-base: passes, operations, hours at several rates (operations per second that are
+    reached).
+    """
     rows = []
     for name in ("sst2", "imdb"):
         counts, size = token_counts(name), SIZES["BERT-base"]
@@ -98,7 +108,9 @@ def study(rates: dict[str, float], share: float) -> list[dict[str, Any]]:
 
 
 def measured_rates(models: list[str], *, quick: bool) -> list[dict[str, Any]]:
-    """Operations per second of leave-one-out through the set function, in terms of plain masking's operations, on one thread."""
+    """Operations per second of leave-one-out through the set function, in terms of plain masking's operations, on one
+    thread.
+    """
     import time
 
     import numpy as np
@@ -118,7 +130,9 @@ def measured_rates(models: list[str], *, quick: bool) -> list[dict[str, Any]]:
         return TextClassifier(transformers.BertForSequenceClassification(config).eval(), lambda text: text)
 
     def decoder(layers: int) -> Any:
-        config = transformers.LlamaConfig(num_hidden_layers=layers, vocab_size=32_000, hidden_size=4096, intermediate_size=11_008)
+        config = transformers.LlamaConfig(
+            num_hidden_layers=layers, vocab_size=32_000, hidden_size=4096, intermediate_size=11_008
+        )
         return CausalLanguageModel(transformers.LlamaForCausalLM(config).eval(), lambda text: text)
 
     def seconds(adapter: Any, tokens: int) -> float:
@@ -135,7 +149,10 @@ def measured_rates(models: list[str], *, quick: bool) -> list[dict[str, Any]]:
 
     def keep_row(model: str, tokens: int, own: float, flops: float) -> None:
         rows.append({"model": model, "tokens": tokens, "seconds_per_variant": own, "gflops": flops / own / 1e9})
-        print(f"{model}, {tokens} tokens: {1e3 * own:.1f} ms of CPU time per variant, {rows[-1]['gflops']:.0f} GFLOP/s", flush=True)
+        print(
+            f"{model}, {tokens} tokens: {1e3 * own:.1f} ms of CPU time per variant, {rows[-1]['gflops']:.0f} GFLOP/s",
+            flush=True,
+        )
 
     if "BERT-base" in models:
         adapter = bert()
@@ -143,9 +160,15 @@ def measured_rates(models: list[str], *, quick: bool) -> list[dict[str, Any]]:
         for tokens in (32,) if quick else (32, 128, 512):
             keep_row("BERT-base", tokens, seconds(adapter, tokens), size.flops(tokens))
     if "7B decoder" in models and not quick:
-        # The last layer of a decoder is needed at its last position only: what a whole one takes is the difference between three and one.
+        # The last layer of a decoder is needed at its last position only: what a whole one takes is the difference
+        # between three and one.
         tokens, size = 64, replace(SIZES["7B decoder"], layers=2)
-        keep_row("7B decoder, two of 32 layers", tokens, seconds(decoder(3), tokens) - seconds(decoder(1), tokens), size.flops(tokens))
+        keep_row(
+            "7B decoder, two of 32 layers",
+            tokens,
+            seconds(decoder(3), tokens) - seconds(decoder(1), tokens),
+            size.flops(tokens),
+        )
     return rows
 
 
@@ -163,7 +186,11 @@ def main(arguments: list[str] | None = None) -> None:
         result |= {**machine(), "rates": others + measured_rates(given.models, quick=given.quick)}
     if "study" in given.only and os.environ.get("LOOPROP_DATA"):
         of_bert = [row["gflops"] for row in result["rates"] if row["model"] == "BERT-base"]
-        rates = {"one core here": 1e9 * sum(of_bert) / len(of_bert), "A100, float32": 0.6 * 19.5e12, "A100, TF32": 0.3 * 156e12}
+        rates = {
+            "one core here": 1e9 * sum(of_bert) / len(of_bert),
+            "A100, float32": 0.6 * 19.5e12,
+            "A100, TF32": 0.3 * 156e12,
+        }
         result["study"] = study(rates, share=1.0)
     write_json(given.output, result)
 

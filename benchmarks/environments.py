@@ -1,4 +1,6 @@
-"""One environment per peer under `.bench/`: what conflicts is installed there, everything else is shared with the running interpreter."""
+"""One environment per peer under `.bench/`: what conflicts is installed there, everything else is shared with the
+running interpreter.
+"""
 
 import re
 import subprocess
@@ -27,7 +29,10 @@ PEERS = {
     "captum": Peer(("captum==0.9.0",), ("captum", "transformers")),
     "lxt": Peer(("lxt==2.1", "transformers==4.52.4"), ("lxt", "transformers")),
     "interpreto": Peer(("interpreto==0.5.2",), ("interpreto", "transformers")),
-    "ferret": Peer(("ferret-xai==0.4.2", "transformers==4.52.4", "pyarrow<20", "setuptools<81"), ("ferret-xai", "transformers", "numpy")),
+    "ferret": Peer(
+        ("ferret-xai==0.4.2", "transformers==4.52.4", "pyarrow<20", "setuptools<81"),
+        ("ferret-xai", "transformers", "numpy"),
+    ),
     "quantus": Peer(("quantus==0.6.0",), ("quantus", "transformers")),
     "shap": Peer(("shap==0.51.0",), ("shap", "transformers")),
 }
@@ -59,13 +64,20 @@ def environment(name: str, *, create: bool = True) -> Environment:
 
 def torch_pin() -> str:
     """The version of torch that everything here runs with."""
-    return next(line for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if line.startswith("torch=="))
+    return next(
+        line
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if line.startswith("torch==")
+    )
 
 
 def _install(folder: Path, python: Path, requirements: tuple[str, ...]) -> str | None:
     """None, or what pip said last."""
     made = subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", "--clear", str(folder)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "venv", "--without-pip", "--clear", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if made.returncode:
         return tidy(made.stderr)
@@ -74,7 +86,17 @@ def _install(folder: Path, python: Path, requirements: tuple[str, ...]) -> str |
     shared.write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
     constraints = BENCH / "constraints.txt"
     constraints.write_text(torch_pin() + "\n", encoding="utf-8")
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(python),
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--disable-pip-version-check",
+    ]
     done = subprocess.run([*pip, "-c", str(constraints), *requirements], capture_output=True, text=True, check=False)
     return tidy(done.stderr) if done.returncode else None
 

@@ -1,6 +1,8 @@
-"""How a model and its inputs travel between environments: weights as safetensors, configuration and texts as JSON, ids as numpy.
+"""How a model and its inputs travel between environments: weights as safetensors, configuration and texts as JSON, ids
+as numpy.
 
-Configurations are the few plain numbers that every version of transformers reads alike, so no version has to read another's files.
+Configurations are the few plain numbers that every version of transformers reads alike, so no version has to read
+another's files.
 """
 
 import json
@@ -23,7 +25,8 @@ CLASSES = {"bert": ("BertConfig", "BertForSequenceClassification"), "llama": ("L
 class Case:
     """A model and some inputs of one length or of several.
 
-    model: a folder. ids: token ids, one array per text. texts: the same as strings; empty for models without a tokenizer.
+    model: a folder. ids: token ids, one array per text. texts: the same as strings; empty for models without a
+        tokenizer.
     target: the explained class of each text, or token.
     """
 
@@ -36,7 +39,12 @@ class Case:
 def write_model(folder: Path, kind: str, config: Mapping[str, Any], *, spread: float = 0.02, seed: int = 0) -> Path:
     """A random model: normal weights with this standard deviation, norms and biases as they are initialised."""
     torch.manual_seed(seed)
-    save_model(folder, kind, {**config, "initializer_range": spread}, build(kind, {**config, "initializer_range": spread}).state_dict())
+    save_model(
+        folder,
+        kind,
+        {**config, "initializer_range": spread},
+        build(kind, {**config, "initializer_range": spread}).state_dict(),
+    )
     return folder
 
 
@@ -44,7 +52,9 @@ def save_model(folder: Path, kind: str, config: Mapping[str, Any], state: Mappin
     """Weights and configuration, for any environment."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.json").write_text(json.dumps({"kind": kind, "config": dict(config)}), encoding="utf-8")
-    save_file({name: tensor.float().contiguous().clone() for name, tensor in state.items()}, folder / "model.safetensors")
+    save_file(
+        {name: tensor.float().contiguous().clone() for name, tensor in state.items()}, folder / "model.safetensors"
+    )
 
 
 def build(kind: str, config: Mapping[str, Any], attention: str = "sdpa") -> Any:
@@ -76,7 +86,9 @@ def load_tokenizer(folder: Path) -> Any:
     return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), model_max_length=1024, **special)
 
 
-def write_case(folder: Path, model: Path, ids: Sequence[NDArray[np.int64]], texts: Sequence[str], targets: Sequence[int]) -> Path:
+def write_case(
+    folder: Path, model: Path, ids: Sequence[NDArray[np.int64]], texts: Sequence[str], targets: Sequence[int]
+) -> Path:
     """Inputs beside the name of their model."""
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / "ids.npz", *ids)

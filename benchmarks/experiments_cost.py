@@ -1,8 +1,10 @@
-"""What the layer-wise study costs beside the baselines: 18 plans on 6 layers share leave-one-out and the values of the curves.
+"""What the layer-wise study costs beside the baselines: 18 plans on 6 layers share leave-one-out and the values of the
+curves.
 
     python -m benchmarks.experiments_cost            # 60 sentences of SST-2 dev, embedded model; needs LOOPROP_DATA
 
-CPU time of each whole run, in one process and in turns of 20 sentences. The bar: `layers` costs less than 4 times `baselines`.
+CPU time of each whole run, in one process and in turns of 20 sentences. The bar: `layers` costs less than 4 times
+`baselines`.
 """
 
 import argparse
@@ -14,7 +16,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.common import RESULTS, machine, write_json
-from looprop.experiments.reproducing import reproduce
+from looprop.study.reproducing import reproduce
 
 BAR = 4.0
 TURNS = 3
@@ -35,10 +37,20 @@ def main(arguments: list[str] | None = None) -> int:
         for experiment in cpu:
             with tempfile.TemporaryDirectory() as folder:
                 start = time.process_time()
-                reproduce(experiment, data=given.data, limit=given.limit // TURNS, seed=seed, out=Path(folder) / "run", progress=False)
+                reproduce(
+                    experiment,
+                    data=given.data,
+                    limit=given.limit // TURNS,
+                    seed=seed,
+                    out=Path(folder) / "run",
+                    progress=False,
+                )
                 cpu[experiment] += time.process_time() - start
     ratio = cpu["layers"] / cpu["baselines"]
-    print(f"layers {cpu['layers']:.1f} s, baselines {cpu['baselines']:.1f} s of CPU time on {given.limit} sentences: {ratio:.2f} times")
+    print(
+        f"layers {cpu['layers']:.1f} s, baselines {cpu['baselines']:.1f} s of CPU time on {given.limit} sentences: "
+        f"{ratio:.2f} times"
+    )
     write_json(given.output, {"bar": BAR, "sentences": given.limit, "cpu": cpu, "ratio": ratio, **machine()})
     return int(ratio >= BAR)
 

@@ -1,10 +1,11 @@
 """The engine ray: two workers beside one, and what the driver costs on 100,000 examples.
 
-    scaling    the embedded model, 200 SST-2 sentences, leave-one-out, one and two workers of one thread each, taking turns.
-               Throughput is the sum over workers of examples per second from when the worker is ready to the end of the run:
-               starting Python and loading the model is left out, waiting at the end is not.
-    driver     100,000 synthetic sentences through a stub that answers at once, into a run folder: growth of the driver's memory,
-               and seconds per example from the first worker's readiness to the end, without what the stub itself took.
+    scaling    the embedded model, 200 SST-2 sentences, leave-one-out, one and two workers of one thread each, taking
+               turns. Throughput is the sum over workers of examples per second from when the worker is ready to the end
+               of the run: starting Python and loading the model is left out, waiting at the end is not.
+    driver     100,000 synthetic sentences through a stub that answers at once, into a run folder: growth of the
+               driver's memory, and seconds per example from the first worker's readiness to the end, without what the
+               stub itself took.
 
     LOOPROP_DATA=... python -m benchmarks.ray_scaling
     python -m benchmarks.ray_scaling --quick         # few sentences: does it run?
@@ -30,11 +31,11 @@ from typing import Any
 
 from benchmarks.common import RESULTS, machine, write_json
 from benchmarks.cost_model import SIZES
-from looprop.evaluation.cluster.engine import RayEngine, RayRun
 from looprop.evaluation.example import Row, Task, evaluate_example
-from looprop.evaluation.running import run_missing
 from looprop.evaluation.setup import Setup
-from looprop.evaluation.store import open_store
+from looprop.running.missing import run_missing
+from looprop.running.ray.engine import RayEngine, RayRun
+from looprop.running.store import open_store
 
 WORDS = "the film is not very good but a great plot and dull acting make it one of the best of its year".split()
 
@@ -62,7 +63,9 @@ def scaling(count: int, repeats: int) -> dict[str, Any]:
             assert isinstance(run, RayRun)
             assert len(list(run)) == len(tasks)
             accounts[workers] = run.account()
-            found[workers].append(sum(worker["examples"] / worker["present"] for worker in accounts[workers]["workers"]))
+            found[workers].append(
+                sum(worker["examples"] / worker["present"] for worker in accounts[workers]["workers"])
+            )
     rates = {workers: statistics.median(values) for workers, values in found.items()}
     tokens = [len(adapter.encode(task.item, truncation=True)) for task in tasks]
     gflops = sum(n * SIZES["embedded"].flops(n) for n in tokens) / 1e9
@@ -75,23 +78,53 @@ def scaling(count: int, repeats: int) -> dict[str, Any]:
         "bar": 1.7,
     }
     result |= {"gflop_per_example": gflops / len(tasks), "gflops_per_second_of_one": gflops / len(tasks) * rates[1]}
-    cpu = {workers: sum(worker["cpu"] for worker in account["workers"]) / len(tasks) for workers, account in accounts.items()}
+    cpu = {
+        workers: sum(worker["cpu"] for worker in account["workers"]) / len(tasks)
+        for workers, account in accounts.items()
+    }
     result |= {"cpu_seconds_per_example": cpu, "gflops_by_cpu_time": gflops / len(tasks) / cpu[1]}
-    result |= {"waiting": {workers: account["waiting"] for workers, account in accounts.items()}, "met": rates[2] >= 1.7 * rates[1]}
-    print(f"scaling, {data.title}: {rates[1]:.2f}/s with one worker, {rates[2]:.2f}/s with two: {result['ratio']:.2f} times", flush=True)
+    result |= {
+        "waiting": {workers: account["waiting"] for workers, account in accounts.items()},
+        "met": rates[2] >= 1.7 * rates[1],
+    }
+    print(
+        f"scaling, {data.title}: {rates[1]:.2f}/s with one worker, {rates[2]:.2f}/s with two: {result['ratio']:.2f} "
+        "times",
+        flush=True,
+    )
     return result
 
 
 def stub(task: Task) -> list[Row]:
     """A row like those of an evaluation, without a model."""
     scores = [float(len(word)) for word in task.item.split()]
-    numbers = {"features": len(scores), "output": 0.5, "loo-r": 0.25, "morf": -1.0, "lerf": 1.0, "cost": 1.0, "seconds": 0.0}
-    return [{"example": task.id, "method": "stub", "label": "positive", **numbers, "error": "", "scores": scores, "loo": scores}]
+    numbers = {
+        "features": len(scores),
+        "output": 0.5,
+        "loo-r": 0.25,
+        "morf": -1.0,
+        "lerf": 1.0,
+        "cost": 1.0,
+        "seconds": 0.0,
+    }
+    return [
+        {
+            "example": task.id,
+            "method": "stub",
+            "label": "positive",
+            **numbers,
+            "error": "",
+            "scores": scores,
+            "loo": scores,
+        }
+    ]
 
 
 def driver(count: int) -> dict[str, Any]:
     """Memory and time of the driver."""
-    tasks = [Task(f"synthetic/{i}", " ".join(WORDS[(i + j) % len(WORDS)] for j in range(6 + i % 14))) for i in range(count)]
+    tasks = [
+        Task(f"synthetic/{i}", " ".join(WORDS[(i + j) % len(WORDS)] for j in range(6 + i % 14))) for i in range(count)
+    ]
     run: list[RayRun] = []
 
     def engine(work: Any, items: Any) -> RayRun:
@@ -106,10 +139,22 @@ def driver(count: int) -> dict[str, Any]:
     account, entries = run[0].account(), run[0].ledger.entries
     seconds = end - min(entry.began for entry in entries)
     busy = sum(entry.busy for entry in entries) / len(entries)
-    result = {"examples": count, "memory_growth_mb": growth[0], "seconds": seconds, "shards": sum(entry.shards for entry in entries)}
-    result |= {"milliseconds_per_example": 1e3 * (seconds - busy) / count, "waiting": account["waiting"], "bars": {"mb": 300, "ms": 5}}
+    result = {
+        "examples": count,
+        "memory_growth_mb": growth[0],
+        "seconds": seconds,
+        "shards": sum(entry.shards for entry in entries),
+    }
+    result |= {
+        "milliseconds_per_example": 1e3 * (seconds - busy) / count,
+        "waiting": account["waiting"],
+        "bars": {"mb": 300, "ms": 5},
+    }
     result["met"] = result["memory_growth_mb"] < 300 and result["milliseconds_per_example"] < 5
-    print(f"driver, {count} examples: {growth[0]:.0f} MB, {result['milliseconds_per_example']:.2f} ms an example", flush=True)
+    print(
+        f"driver, {count} examples: {growth[0]:.0f} MB, {result['milliseconds_per_example']:.2f} ms an example",
+        flush=True,
+    )
     return result
 
 

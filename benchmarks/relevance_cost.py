@@ -1,8 +1,9 @@
 """What one attribution by relevance propagation costs beside a plain forward and backward pass.
 
-A random model of BERT-base size, one text of 32, 128 and 512 tokens, AttnLRP and CP-LRP at epsilon 0 against a forward pass and
-`autograd.grad` to the embeddings. All take turns, so that whatever else the machine does falls on each alike; given are medians
-of the CPU time of the process, with the wall time beside it. Peak memory is that of one fresh process per case.
+A random model of BERT-base size, one text of 32, 128 and 512 tokens, AttnLRP and CP-LRP at epsilon 0 against a forward
+pass and `autograd.grad` to the embeddings. All take turns, so that whatever else the machine does falls on each alike;
+given are medians of the CPU time of the process, with the wall time beside it. Peak memory is that of one fresh process
+per case.
 
     python -m benchmarks.relevance_cost --repeats 15
 
@@ -60,7 +61,10 @@ def jobs(model: Any, tokens: int) -> dict[str, Callable[[], object]]:
         return (embedded.detach() * gradient).sum(-1)
 
     methods = {name: make_method(name) for name in METHODS}
-    return {PLAIN: plain, **{name: lambda method=method: method.attribute([subject]) for name, method in methods.items()}}  # type: ignore[misc]
+    return {
+        PLAIN: plain,
+        **{name: lambda method=method: method.attribute([subject]) for name, method in methods.items()},
+    }  # type: ignore[misc]
 
 
 def measure_time(model: Any, tokens: int, repeats: int) -> dict[str, dict[str, float]]:
@@ -80,15 +84,28 @@ def measure_time(model: Any, tokens: int, repeats: int) -> dict[str, dict[str, f
 
 def peak_memory(name: str, tokens: int) -> float:
     """Peak resident memory in MB of a fresh process that runs one case once."""
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.relevance_cost", "--case", name, "--tokens", str(tokens)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1], env=dict(os.environ))
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "benchmarks.relevance_cost",
+        "--case",
+        name,
+        "--tokens",
+        str(tokens),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1], env=dict(os.environ)
+    )
     return float(done.stdout.strip().splitlines()[-1])
 
 
 def run_case(name: str, tokens: int) -> float:
     """One case in this very process; its peak memory in MB."""
     jobs(build(), tokens)[name]()
-    # On Linux ru_maxrss also counts what the parent held when it forked; the high-water mark of the process itself does not.
+    # On Linux ru_maxrss also counts what the parent held when it forked; the high-water mark of the process itself does
+    # not.
     status = Path("/proc/self/status")
     if status.exists():
         return next(int(line.split()[1]) / 1024 for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -97,9 +114,16 @@ def run_case(name: str, tokens: int) -> float:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows as aligned text."""
-    lines = [f"{'tokens':>6}  {'':<18}  {'CPU s':>7}  {'ratio':>5}  {'wall s':>7}  {'ratio':>5}  {'peak MB':>8}  {'ratio':>5}"]
+    lines = [
+        f"{'tokens':>6}  {'':<18}  {'CPU s':>7}  {'ratio':>5}  {'wall s':>7}  {'ratio':>5}  {'peak MB':>8}  "
+        f"{'ratio':>5}"
+    ]
     for row in rows:
-        memory = f"{row['memory']:>8.0f}  {row['memory_ratio']:>5.2f}" if row["memory"] is not None else f"{'-':>8}  {'-':>5}"
+        memory = (
+            f"{row['memory']:>8.0f}  {row['memory_ratio']:>5.2f}"
+            if row["memory"] is not None
+            else f"{'-':>8}  {'-':>5}"
+        )
         times = "  ".join(f"{row[kind]:>7.3f}  {row[f'{kind}_ratio']:>5.2f}" for kind in ("cpu", "wall"))
         lines.append(f"{row['tokens']:>6}  {row['name']:<18}  {times}  {memory}")
     return "\n".join(lines)
@@ -110,7 +134,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, nargs="+", default=TOKENS)
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch; with several, waiting counts as CPU time")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="threads of torch; with several, waiting counts as CPU time"
+    )
     parser.add_argument("--no-memory", action="store_true", help="leave out the processes that measure memory")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--case", help=argparse.SUPPRESS)
@@ -131,8 +157,19 @@ def main(arguments: list[str] | None = None) -> int:
             rows.append(row)
     print(table(rows))
     missed = [r for r in rows if any((r[f"{kind}_ratio"] or 0) > bar for kind, bar in BARS.items())]
-    machine = {"python": platform.python_version(), "torch": torch.__version__, "transformers": transformers.__version__}
-    result = {"bars": BARS, "repeats": given.repeats, "threads": given.threads, "cores": os.cpu_count(), **machine, "rows": rows}
+    machine = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    result = {
+        "bars": BARS,
+        "repeats": given.repeats,
+        "threads": given.threads,
+        "cores": os.cpu_count(),
+        **machine,
+        "rows": rows,
+    }
     given.output.parent.mkdir(parents=True, exist_ok=True)
     given.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(f"{'missed: ' + str(len(missed)) if missed else 'all within the bars'}; written to {given.output}")

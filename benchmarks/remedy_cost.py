@@ -23,7 +23,14 @@ from looprop.methods.registry import make_method
 from looprop.models.text_classifier import TextClassifier
 
 TOKENS = (32, 128, 512)
-METHODS = ("looprop[rows=0]", "looprop[budget=4]", "looprop[budget=11]", "looprop[rows=1]", "looprop", "looprop[rows=8,refine=4]")
+METHODS = (
+    "looprop[rows=0]",
+    "looprop[budget=4]",
+    "looprop[budget=11]",
+    "looprop[rows=1]",
+    "looprop",
+    "looprop[rows=8,refine=4]",
+)
 BAR = 1.5
 
 
@@ -50,7 +57,15 @@ def measure(adapter: TextClassifier, tokens: int, repeats: int) -> list[dict[str
     rows = []
     for name in METHODS:
         measured = {kind: getattr(times[name], kind) / getattr(times["forward"], kind) for kind in ("cpu", "wall")}
-        rows.append({"tokens": tokens, "method": name, "counted": counted[name], **measured, "ratio": measured["cpu"] / counted[name]})
+        rows.append(
+            {
+                "tokens": tokens,
+                "method": name,
+                "counted": counted[name],
+                **measured,
+                "ratio": measured["cpu"] / counted[name],
+            }
+        )
         figures = f"counted {counted[name]:6.1f}  measured {measured['cpu']:6.1f}  ratio {rows[-1]['ratio']:.2f}"
         print(f"{tokens:>5}  {name:<26} {figures}", flush=True)
     return rows

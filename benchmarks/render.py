@@ -1,4 +1,6 @@
-"""docs/benchmarks.md and the passage of the README from the JSON of a run. Every figure there is a figure of the JSON."""
+"""docs/benchmarks.md and the passage of the README from the JSON of a run. Every figure
+there is a figure of the JSON.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,37 +31,40 @@ HEAD = """
 
 <!-- Written by `python -m benchmarks`; every figure is in benchmarks/results/peers.json. -->
 
-One bench for all: the same weights, the same inputs, the same torch, in the same run, taking turns. `make bench` makes one environment
-per peer under `.bench/`, exchanges models as safetensors and inputs as numpy files, and writes this page.
+One bench for all: the same weights, the same inputs, the same torch, in the same run, taking turns. `make bench`
+makes one environment per peer under `.bench/`, exchanges models as safetensors and inputs as numpy files, and writes
+this page.
 
-The unit is one plain forward pass of the same text (without gradients, in our environment) in the same round. A ratio is the median over
-rounds of CPU times of the process, with its quartiles in brackets. Memory is what a run adds at its peak to the process at rest, also
-given in units of the forward pass, both times with the weights of the model.
+The unit is one plain forward pass of the same text (without gradients, in our environment) in the same round. A ratio
+is the median over rounds of CPU times of the process, with its quartiles in brackets. Memory is what a run adds at
+its peak to the process at rest, also given in units of the forward pass, both times with the weights of the model.
 """
 PASSAGE = """
 ## Beside its peers
 
-Measured in one run, on the same weights, inputs and torch, against captum, lxt, interpreto, ferret-xai, Quantus and shap
-([all figures](docs/benchmarks.md)):
+Measured in one run, on the same weights, inputs and torch, against captum, lxt, interpreto, ferret-xai, Quantus and
+shap ([all figures](docs/benchmarks.md)):
 
 """
 SAMPLES = """
-At every length a sample of variants and states is timed, as large for all sides. In a batch so many texts run at a time that 4096
-positions are not exceeded, for all sides alike. States of curves at 512 tokens and more remove chunks of 16; interpreto, which knows no
-chunks, removes as many tokens at once. A variant may cost less than a forward pass: variants run in batches, and the set function leaves
-out rows that nobody reads. A step of our integrated gradients includes its share of both ends of the line, which say how exact it is.
+At every length a sample of variants and states is timed, as large for all sides. In a batch so many texts run at a
+time that 4096 positions are not exceeded, for all sides alike. States of curves at 512 tokens and more remove chunks
+of 16; interpreto, which knows no chunks, removes as many tokens at once. A variant may cost less than a forward pass:
+variants run in batches, and the set function leaves out rows that nobody reads. A step of our integrated gradients
+includes its share of both ends of the line, which say how exact it is.
 """
 GROWTH = """
 ## Growth
 
-Cost grows as size to the power of the exponent. CPU time of a random BERT, 256 wide: 4 layers where the length grows, 64 tokens where the
-layers do.
+Cost grows as size to the power of the exponent. CPU time of a random BERT, 256 wide: 4 layers where the length grows,
+64 tokens where the layers do.
 """
 LIMIT = """
 ## How near the limit
 
-GFLOP per second of CPU time: leave-one-out through the set function (only rows that are computed count), a plain forward pass of one
-text, and the bare matrix products of the same layer sizes on as many rows as one batch of the set function holds.
+GFLOP per second of CPU time: leave-one-out through the set function (only rows that are computed count), a plain
+forward pass of one text, and the bare matrix products of the same layer sizes on as many rows as one batch of the set
+function holds.
 """
 
 
@@ -68,7 +73,9 @@ def render(result: Mapping[str, Any]) -> str:
     sections = result["sections"]
     parts = [HEAD, _measured_on(sections), _targets(result)]
     parts += [part(sections[name]["rows"]) for name, part in PARTS.items() if name in sections]
-    parts.append(_failures([(name, row) for name, section in sections.items() for row in section["rows"] if "error" in row]))
+    parts.append(
+        _failures([(name, row) for name, section in sections.items() for row in section["rows"] if "error" in row])
+    )
     if "speed" in sections:
         parts.append(_all_times(sections["speed"]["rows"]))
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
@@ -120,7 +127,10 @@ def _figure(value: float) -> str:
 def _in_words(target: Target) -> str:
     if target.median is None:
         return f"{_figure(target.value)} ({target.where})"
-    return f"{_figure(target.median)} in the median of {target.cases} cases, {_figure(target.value)} in the worst ({target.where})"
+    return (
+        f"{_figure(target.median)} in the median of {target.cases} cases, {_figure(target.value)} in the worst "
+        f"({target.where})"
+    )
 
 
 def _bar(target: Target) -> str:
@@ -134,12 +144,18 @@ def _measured_on(sections: Mapping[str, Any]) -> str:
     versions: dict[str, str] = {}
     for section in sections.values():
         versions |= {
-            NAMES[side]: ", ".join(f"{package} {version}" for package, version in of.items()) for side, of in section["versions"].items()
+            NAMES[side]: ", ".join(f"{package} {version}" for package, version in of.items())
+            for side, of in section["versions"].items()
         }
     minutes = sum(section["seconds"] for section in sections.values()) / 60
     where = about["machine"]
-    line = f"{where['processor']}, {where['cores']} cores, {where['threads']} threads, {where['system']}, Python {where['python']}"
-    return f"Measured on: {line}; {minutes:.0f} minutes in all.\n\n" + table(("side", "versions"), versions.items(), left=2)
+    line = (
+        f"{where['processor']}, {where['cores']} cores, {where['threads']} threads, {where['system']}, Python "
+        f"{where['python']}"
+    )
+    return f"Measured on: {line}; {minutes:.0f} minutes in all.\n\n" + table(
+        ("side", "versions"), versions.items(), left=2
+    )
 
 
 def _targets(result: Mapping[str, Any]) -> str:
@@ -156,8 +172,13 @@ def _agreement(rows: list[Row]) -> str:
     for row in rows:
         if "error" not in row:
             verdict = "differs by definition" if row["bar"] is None else "yes" if row["met"] else "**no**"
-            lines.append((row["what"], row["peer"], verdict, row["why"], f"{row['difference']:.1e}", number(row["r"], 6)))
-    text = "## Agreement\n\nThe largest difference of a score in units of the largest score of the same text; the bar is 1e-4."
+            lines.append(
+                (row["what"], row["peer"], verdict, row["why"], f"{row['difference']:.1e}", number(row["r"], 6))
+            )
+    text = (
+        "## Agreement\n\nThe largest difference of a score in units of the largest score of the same text; the bar is "
+        "1e-4."
+    )
     return text + "\n\n" + table(("what", "peer", "agrees", "what to know", "difference", "r"), lines, left=4)
 
 
@@ -195,8 +216,21 @@ def _all_times(rows: list[Row]) -> str:
         if "error" not in row:
             case = (row["group"], row["model"], str(row["tokens"]), str(row["batch"]))
             memory = (number(row.get("megabytes"), 1), number(row.get("memory_ratio")))
-            lines.append((name_of(row), *case, milliseconds(row["cpu"]), milliseconds(row["wall"]), str(row["rounds"]), *memory))
-    head = ("", "group", "model", "tokens", "batch", "CPU ms", "wall ms", "rounds", "added MB", "memory, in forward passes")
+            lines.append(
+                (name_of(row), *case, milliseconds(row["cpu"]), milliseconds(row["wall"]), str(row["rounds"]), *memory)
+            )
+    head = (
+        "",
+        "group",
+        "model",
+        "tokens",
+        "batch",
+        "CPU ms",
+        "wall ms",
+        "rounds",
+        "added MB",
+        "memory, in forward passes",
+    )
     return "## All times of explanations, variants and states\n\n" + table(head, lines, left=3)
 
 
@@ -207,15 +241,20 @@ def _evaluation(rows: list[Row]) -> str:
             continue
         low, high = (number(q) for q in row["spread"])
         parts.append(
-            "`looprop.evaluate` against the script that a researcher would write with captum (`benchmarks/script.py`: batched,\n"
-            "leave-one-out computed once). Fifty steps of integrated gradients are the same arithmetic on both sides, and the largest "
+            "`looprop.evaluate` against the script that a researcher would write with captum (`benchmarks/script.py`: "
+            "batched,\n"
+            "leave-one-out computed once). Fifty steps of integrated gradients are the same arithmetic on both sides, "
+            "and the largest "
             "part of ours.\n"
             f"Data: {row['data']}. Methods: {', '.join(row['methods'])}. {len(row['metrics'])} metrics. "
             f"The script takes {number(row['ratio'])} times our CPU time [{low}, {high}], "
             f"{number(row['wall_ratio'])} times our wall time.\n"
             f"The numbers that both compute differ by {row['median_difference']:.1e} in the median."
         )
-        lines = [(NAMES[side], milliseconds(of["cpu"]), milliseconds(of["wall"])) for side, of in row["seconds_per_text"].items()]
+        lines = [
+            (NAMES[side], milliseconds(of["cpu"]), milliseconds(of["wall"]))
+            for side, of in row["seconds_per_text"].items()
+        ]
         parts.append(table(("", "CPU ms per text", "wall ms per text"), lines))
     return "\n\n".join(parts)
 
@@ -223,27 +262,40 @@ def _evaluation(rows: list[Row]) -> str:
 def _growth(rows: list[Row]) -> str:
     fits = [row for row in rows if row["group"] == "exponent"]
     lines = [
-        (name_of(row), row["against"], f"{row['from']} to {row['to']}", number(row["exponent"]), number(row["upper_exponent"]))
+        (
+            name_of(row),
+            row["against"],
+            f"{row['from']} to {row['to']}",
+            number(row["exponent"]),
+            number(row["upper_exponent"]),
+        )
         for row in fits
     ]
     many = [row for row in rows if row["group"] == "examples" and "error" not in row]
     texts = [(f"{row['size']:,}", milliseconds(row["cpu"]), number(row["megabytes"], 0)) for row in many]
     more = "Texts of a tiny model through `looprop.evaluate`, with one cheap method and exact leave-one-out:"
     first = table(("", "against", "range", "exponent", "exponent, upper half"), lines, left=3)
-    return "\n\n".join([GROWTH.strip(), first, more, table(("texts", "CPU ms per text", "MB added at the peak"), texts)])
+    return "\n\n".join(
+        [GROWTH.strip(), first, more, table(("texts", "CPU ms per text", "MB added at the peak"), texts)]
+    )
 
 
 def _faithfulness(rows: list[Row]) -> str:
     good = sorted((row for row in rows if "error" not in row), key=lambda row: -row["r_no_special"])
     lines = []
     for row in good:
-        figures = (number(row["cost"], 1), number(row["passes"], 1), number(row["r"], 3), number(row["r_no_special"], 3))
+        figures = (
+            number(row["cost"], 1),
+            number(row["passes"], 1),
+            number(row["r"], 3),
+            number(row["r_no_special"], 3),
+        )
         lines.append((f"{NAMES[row['side']]} {row['method']}", *figures))
     text = f"""## Faithfulness per cost
 
 Mean Pearson's r with exact leave-one-out (attention mask) on {good[0]["data"] if good else "nothing"}, embedded model.
-Cost is counted in forward passes of a text (a backward pass is two); CPU time is measured in the same unit. Peers that give special tokens
-no score have an r without them only."""
+Cost is counted in forward passes of a text (a backward pass is two); CPU time is measured in the same unit. Peers
+that give special tokens no score have an r without them only."""
     return text + "\n\n" + table(("", "counted cost", "CPU time", "r", "r without special tokens"), lines)
 
 
@@ -253,7 +305,11 @@ def _limit(rows: list[Row]) -> str:
         if "error" not in row:
             speeds = (number(row[f"{name}_cpu"], 1) for name in ("set_function", "forward", "products"))
             lines.append((str(row["tokens"]), *speeds, f"{100 * row['share']:.0f} %"))
-    return LIMIT.strip() + "\n\n" + table(("tokens", "set function", "forward pass", "matrix products", "of the limit"), lines)
+    return (
+        LIMIT.strip()
+        + "\n\n"
+        + table(("tokens", "set function", "forward pass", "matrix products", "of the limit"), lines)
+    )
 
 
 def _failures(errors: list[tuple[str, Row]]) -> str:
@@ -261,7 +317,11 @@ def _failures(errors: list[tuple[str, Row]]) -> str:
     for section, row in errors:
         who = NAMES.get(row.get("side", ""), row.get("peer", ""))
         what = row.get("job") or row.get("method") or row.get("what") or row["group"]
-        found[section, f"{who} {what}".strip(), "`" + row["error"].replace("\n", " ").replace("|", "/").replace("`", "'") + "`"] = True
+        found[
+            section,
+            f"{who} {what}".strip(),
+            "`" + row["error"].replace("\n", " ").replace("|", "/").replace("`", "'") + "`",
+        ] = True
     return "## What failed\n\n" + table(("section", "what", "error"), found, left=3) if found else ""
 
 

@@ -1,4 +1,6 @@
-"""The last chapter of docs/benchmarks.md: parts of looprop measured on their own, each from the JSON of its benchmark."""
+"""The last chapter of docs/benchmarks.md: parts of looprop measured on their own, each from
+the JSON of its benchmark.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,8 +15,8 @@ Result = Mapping[str, Any]
 HEAD = """
 ## Parts on their own
 
-Beside what everyone would write, or beside what is counted; each has a program of its own under `benchmarks/` and its JSON under
-`benchmarks/results/`. Ratios are of CPU time, from turns taken in one run.
+Beside what everyone would write, or beside what is counted; each has a program of its own under `benchmarks/` and its
+JSON under `benchmarks/results/`. Ratios are of CPU time, from turns taken in one run.
 """
 
 
@@ -36,8 +38,8 @@ def _set_function(result: Result) -> str:
             lines.append((row["title"], times, number(row["least_ratio"]), number(row["bar"])))
     text = """### The set function
 
-Random BERT-base and Llama (12 layers, 512 wide); the loop over attention masks and captum's FeatureAblation each at its best batch size.
-The ratio is the quickest rival's time over ours."""
+Random BERT-base and Llama (12 layers, 512 wide); the loop over attention masks and captum's FeatureAblation each at
+its best batch size. The ratio is the quickest rival's time over ours."""
     halves = "".join(
         f"\n\nIn bfloat16 on this processor, which has no instructions for it, leave-one-out of the random model runs "
         f"{number(row['speed'])} times as fast and has r {number(row['loo_r_to_float32'], 3)} to float32."
@@ -50,7 +52,15 @@ The ratio is the quickest rival's time over ours."""
 def _remedy_cost(result: Result) -> str:
     lines = []
     for row in result["rows"]:
-        lines.append((str(row["tokens"]), f"`{row['method']}`", number(row["counted"], 1), number(row["cpu"], 1), number(row["ratio"])))
+        lines.append(
+            (
+                str(row["tokens"]),
+                f"`{row['method']}`",
+                number(row["counted"], 1),
+                number(row["cpu"], 1),
+                number(row["ratio"]),
+            )
+        )
     text = f"""### Does `looprop` cost what it says?
 
 In forward passes, random BERT-base; measured over counted should be at most {number(result["bar"], 1)}."""
@@ -61,7 +71,8 @@ def _relevance_cost(result: Result) -> str:
     lines = [(str(r["tokens"]), r["name"], number(r["cpu_ratio"]), number(r["memory_ratio"])) for r in result["rows"]]
     text = f"""### Relevance beside forward and gradient
 
-Random BERT-base; at most {result["bars"]["cpu"]:g} of the time and {result["bars"]["memory"]:g} of the peak memory are wanted."""
+Random BERT-base; at most {result["bars"]["cpu"]:g} of the time and {result["bars"]["memory"]:g} of the peak memory
+are wanted."""
     return f"{text}\n\n{table(('tokens', 'method', 'time', 'peak memory'), lines, left=2)}"
 
 
@@ -69,17 +80,20 @@ def _experiments_cost(result: Result) -> str:
     layers, baselines = (number(result["cpu"][name], 0) for name in ("layers", "baselines"))
     return f"""### The layer-wise study beside the baselines
 
-{result["sentences"]} sentences of SST-2, embedded model: `layers` {layers} s of CPU time, `baselines` {baselines} s: ratio
-{number(result["ratio"])}, below {result["bar"]:g} wanted. Leave-one-out and the values of the curves are shared between plans."""
+{result["sentences"]} sentences of SST-2, embedded model: `layers` {layers} s of CPU time, `baselines` {baselines} s:
+ratio {number(result["ratio"])}, below {result["bar"]:g} wanted. Leave-one-out and the values of the curves are shared
+between plans."""
 
 
 def _stability(first: Result, second: Result) -> str:
     count, apart = len(dict(ratios(first))), len(compare(first, second))
-    minutes = " and ".join(number(sum(section["seconds"] for section in run["sections"].values()) / 60, 1) for run in (first, second))
+    minutes = " and ".join(
+        number(sum(section["seconds"] for section in run["sections"].values()) / 60, 1) for run in (first, second)
+    )
     return f"""### Two runs
 
-`python -m benchmarks --quick`, twice ({minutes} minutes): {count - apart} of {count} ratios of CPU time are within {100 * TOLERANCE:.0f} %
-of each other."""
+`python -m benchmarks --quick`, twice ({minutes} minutes): {count - apart} of {count} ratios of CPU time are within
+{100 * TOLERANCE:.0f} % of each other."""
 
 
 PARTS: dict[str, Callable[[Result], str]] = {

@@ -1,4 +1,6 @@
-"""The other ways to answer what the set function answers: a batched loop over attention masks, and captum's FeatureAblation."""
+"""The other ways to answer what the set function answers: a batched loop over attention masks, and captum's
+FeatureAblation.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +37,9 @@ def batched_loop(forward: Forward, keep: Bools, size: int) -> Tensor:
 
 
 def captum_ablation(forward: Forward, positions: list[int], length: int, size: int) -> tuple[Callable[[], Tensor], int]:
-    """Leave-one-out of some positions by captum, and how many variants it runs: all other positions are one feature more."""
+    """Leave-one-out of some positions by captum, and how many variants it runs: all other positions are one feature
+    more.
+    """
     from captum.attr import FeatureAblation
 
     feature_mask = torch.full((1, length), len(positions))
@@ -46,7 +50,9 @@ def captum_ablation(forward: Forward, positions: list[int], length: int, size: i
 
     def run() -> Tensor:
         with torch.inference_mode():
-            scores: Tensor = ablation.attribute(ones, baselines=0.0, feature_mask=feature_mask, perturbations_per_eval=size)
+            scores: Tensor = ablation.attribute(
+                ones, baselines=0.0, feature_mask=feature_mask, perturbations_per_eval=size
+            )
             return scores[0, positions]
 
     return run, variants

@@ -1,6 +1,8 @@
-"""The evaluation that a researcher would write with captum: five methods, leave-one-out, curves and all metrics, one text at a time.
+"""The evaluation that a researcher would write with captum: five methods, leave-one-out, curves and all metrics, one
+text at a time.
 
-Written to be fair: everything that removes tokens runs in batches, leave-one-out is computed once and used for all methods.
+Written to be fair: everything that removes tokens runs in batches, leave-one-out is computed once and used for all
+methods.
 """
 
 from functools import lru_cache
@@ -60,12 +62,16 @@ def gradient_method(model: Any, ids: NDArray[np.int64], target: int, *, integrat
     row = torch.from_numpy(ids)[None]
 
     def value(points: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = model(inputs_embeds=points, attention_mask=torch.ones_like(row).expand(len(points), -1)).logits
+        logits: torch.Tensor = model(
+            inputs_embeds=points, attention_mask=torch.ones_like(row).expand(len(points), -1)
+        ).logits
         return logits[:, target]
 
     leaf = embedded(model, row)
     if integrated:
-        scores = IntegratedGradients(value).attribute(leaf, n_steps=STEPS, method="riemann_middle", internal_batch_size=BATCH)
+        scores = IntegratedGradients(value).attribute(
+            leaf, n_steps=STEPS, method="riemann_middle", internal_batch_size=BATCH
+        )
     else:
         scores = InputXGradient(value).attribute(leaf)
     found: Floats = scores.sum(-1)[0].detach().double().numpy()

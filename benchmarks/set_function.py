@@ -1,8 +1,9 @@
 """What leave-one-out and removal curves cost through the set function, beside the straightforward ways.
 
-Random models: BERT-base, and a Llama of 12 layers, 512 wide; the curves of five methods on the embedded sentiment model. Rivals are
-a batched loop over attention masks and captum's FeatureAblation, each at its best batch size. All take turns; given are medians of
-the CPU time of the process per variant, with wall time beside it, on a fixed sample of variants.
+Random models: BERT-base, and a Llama of 12 layers, 512 wide; the curves of five methods on the embedded sentiment
+model. Rivals are a batched loop over attention masks and captum's FeatureAblation, each at its best batch size. All
+take turns; given are medians of the CPU time of the process per variant, with wall time beside it, on a fixed sample of
+variants.
 
     python -m benchmarks.set_function --threads 2 --repeats 5
     python -m benchmarks.set_function --quick            # tiny models: does it run?
@@ -66,7 +67,11 @@ class Sizes:
     def llama(self) -> Any:
         """A random Llama."""
         torch.manual_seed(0)
-        size = {"num_hidden_layers": self.layers, "hidden_size": self.decoder_width, "num_attention_heads": self.decoder_width // 64}
+        size = {
+            "num_hidden_layers": self.layers,
+            "hidden_size": self.decoder_width,
+            "num_attention_heads": self.decoder_width // 64,
+        }
         config = transformers.LlamaConfig(**size, intermediate_size=self.decoder_width * 11 // 4, vocab_size=32000)
         return transformers.LlamaForCausalLM(config).eval()
 
@@ -108,12 +113,19 @@ def best_batch(run: Callable[[int], object], tokens: int, variants: int) -> int:
 
 def compare(title: str, bar: float, times: dict[str, Times], error: float, **more: Any) -> Row:
     """One row: times per variant, ratios of the rivals to ours, the largest difference between their answers."""
-    ratios = {name: {"cpu": of.cpu / times[OURS].cpu, "wall": of.wall / times[OURS].wall} for name, of in times.items() if name != OURS}
+    ratios = {
+        name: {"cpu": of.cpu / times[OURS].cpu, "wall": of.wall / times[OURS].wall}
+        for name, of in times.items()
+        if name != OURS
+    }
     least = min(ratio["cpu"] for ratio in ratios.values())
     row = {"title": title, "bar": bar, "least_ratio": least, "met": least >= bar, "largest_difference": error, **more}
     row |= {"milliseconds_per_variant": {name: asdict(of / 1e-3) for name, of in times.items()}, "ratios": ratios}
     answers = "  ".join(f"{name} {1e3 * of.cpu:.1f} ({1e3 * of.wall:.1f})" for name, of in times.items())
-    print(f"{title}: {least:.2f} times, bar {bar}  |  ms per variant, CPU (wall): {answers}  |  difference {error:.1e}", flush=True)
+    print(
+        f"{title}: {least:.2f} times, bar {bar}  |  ms per variant, CPU (wall): {answers}  |  difference {error:.1e}",
+        flush=True,
+    )
     return row
 
 
@@ -151,7 +163,9 @@ def loo(sizes: Sizes, repeats: int) -> list[Row]:
         more = {"way": way(adapter, tokens), "batch": chosen, "gflops": ours, "gflops_limit": limit(sizes)}
         rows.append(compare(f"loo, {tokens} tokens", bar, times, error, **more))
         print(
-            f"    {ours:.0f} GFLOP/s of plain masking's arithmetic; plain matrix products reach {rows[-1]['gflops_limit']:.0f}", flush=True
+            f"    {ours:.0f} GFLOP/s of plain masking's arithmetic; plain matrix products reach "
+            f"{rows[-1]['gflops_limit']:.0f}",
+            flush=True,
         )
     return rows
 
@@ -180,7 +194,9 @@ def curves(sizes: Sizes, repeats: int) -> list[Row]:
         ids = random_ids(tokens)
         subject = subject_of(adapter, ids, features)
         keep = random_curves(len(subject.features), 64)
-        rows.append(_against_loop(f"MoRF + LeRF, {tokens} tokens by {features}", 1.8, adapter, ids, features, keep, repeats))
+        rows.append(
+            _against_loop(f"MoRF + LeRF, {tokens} tokens by {features}", 1.8, adapter, ids, features, keep, repeats)
+        )
     return rows
 
 
@@ -192,7 +208,9 @@ def decoder(sizes: Sizes, repeats: int) -> list[Row]:
     return [_against_loop(f"loo, Llama, {sizes.decoder_tokens} tokens", 1.6, adapter, ids, "token", keep, repeats)]
 
 
-def _against_loop(title: str, bar: float, adapter: Adapter, ids: Tensor, features: str, keep: Bools, repeats: int) -> Row:
+def _against_loop(
+    title: str, bar: float, adapter: Adapter, ids: Tensor, features: str, keep: Bools, repeats: int
+) -> Row:
     forward = masked_forward(adapter.model, ids, causal=adapter.causal)
     masks = on_tokens(subject_of(adapter, ids, features), keep)
     part = masks[: max(8, 4096 // ids.shape[1])]
@@ -211,7 +229,10 @@ def five_methods(sizes: Sizes, repeats: int) -> list[Row]:
     adapter = load(None).adapter
     subjects = [bind(adapter, example.text) for example in list(demo_sentences())[: sizes.sentences]]
     methods = [make_method(name) for name in METHODS]
-    states = [[required_states(["morf", "lerf"], method.attribute([s])[0].scores).keep for method in methods] for s in subjects]
+    states = [
+        [required_states(["morf", "lerf"], method.attribute([s])[0].scores).keep for method in methods]
+        for s in subjects
+    ]
     forwards = [masked_forward(adapter.model, s.encoded.inputs["input_ids"]) for s in subjects]
     subjects = [Subject(s.adapter, s.encoded, Target((1,), "1"), s.features) for s in subjects]
 
@@ -225,7 +246,9 @@ def five_methods(sizes: Sizes, repeats: int) -> list[Row]:
     size = best_batch(loop, 1, max(BATCHES))
     error = float(np.abs(np.concatenate(ours()) - torch.cat(loop(size)).numpy()).max())
     count = sum(len(keep) for of in states for keep in of)
-    times = {name: of / count for name, of in take_turns({OURS: ours, "loop": lambda: loop(size)}, repeats=repeats).items()}
+    times = {
+        name: of / count for name, of in take_turns({OURS: ours, "loop": lambda: loop(size)}, repeats=repeats).items()
+    }
     distinct = sum(len({row.tobytes() for keep in of for row in keep}) for of in states)
     title = f"MoRF + LeRF of {len(METHODS)} methods, embedded model"
     return [compare(title, 2.0, times, error, batch={"loop": size}, variants=count, distinct=distinct)]
@@ -243,7 +266,14 @@ def precision(sizes: Sizes, repeats: int) -> list[Row]:
     times = take_turns(jobs, repeats=repeats)
     ratio = times["float32"].cpu / times["bfloat16"].cpu
     print(f"bfloat16: r of LOO to float32 {r:.5f}, {ratio:.2f} times as fast", flush=True)
-    return [{"title": "bfloat16", "loo_r_to_float32": r, "speed": ratio, "seconds": {name: asdict(of) for name, of in times.items()}}]
+    return [
+        {
+            "title": "bfloat16",
+            "loo_r_to_float32": r,
+            "speed": ratio,
+            "seconds": {name: asdict(of) for name, of in times.items()},
+        }
+    ]
 
 
 PARTS = {"loo": loo, "curves": curves, "decoder": decoder, "five-methods": five_methods, "precision": precision}

@@ -11,7 +11,8 @@ PLAIN = ("forward pass", "forward + gradient", "plain loop over masks")
 
 @dataclass(frozen=True)
 class Target:
-    """A figure and its bar. higher: whether it must be at least the bar, or at most. where: the case in which it was worst.
+    """A figure and its bar. higher: whether it must be at least the bar, or at most. where: the case in which it was
+    worst.
 
     cases: how many there are. median: over them.
     """
@@ -32,7 +33,9 @@ class Target:
 
 def targets(result: Mapping[str, Any]) -> list[Target]:
     """As far as their sections were run."""
-    sections = {name: [row for row in section["rows"] if "error" not in row] for name, section in result["sections"].items()}
+    sections = {
+        name: [row for row in section["rows"] if "error" not in row] for name, section in result["sections"].items()
+    }
     found: list[Target | None] = []
     if "agreement" in sections:
         barred = [row for row in sections["agreement"] if row["bar"] is not None]
@@ -42,10 +45,16 @@ def targets(result: Mapping[str, Any]) -> list[Target]:
             found.append(Target(what, worst["bar"], worst["difference"], worst["peer"], False, len(barred)))
     speed = sections.get("speed", [])
     found.append(_worst("AttnLRP: CPU time over forward + gradient", 1.15, _against_gradient(speed), max, False))
-    found.append(_worst("leave-one-out: CPU time of the quickest peer over ours", 1.0, _against_peers(speed, "loo"), min, True))
-    found.append(_worst("curves: CPU time of the quickest peer over ours", 1.8, _against_peers(speed, "curves"), min, True))
+    found.append(
+        _worst("leave-one-out: CPU time of the quickest peer over ours", 1.0, _against_peers(speed, "loo"), min, True)
+    )
+    found.append(
+        _worst("curves: CPU time of the quickest peer over ours", 1.8, _against_peers(speed, "curves"), min, True)
+    )
     for row in sections.get("evaluation", []):
-        found.append(Target("whole evaluation: CPU time of the script over ours", row["bar"], row["ratio"], row["data"]))
+        found.append(
+            Target("whole evaluation: CPU time of the script over ours", row["bar"], row["ratio"], row["data"])
+        )
     return [target for target in found if target is not None]
 
 

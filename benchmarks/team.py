@@ -36,7 +36,11 @@ class Side:
     def __init__(self, name: str, python: Path, threads: int) -> None:
         self.name, self._next = name, 0
         surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
-        surroundings |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
+        surroundings |= {
+            "OMP_WAIT_POLICY": "PASSIVE",
+            "OMP_NUM_THREADS": str(threads),
+            "TOKENIZERS_PARALLELISM": "false",
+        }
         surroundings |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "CUDA_VISIBLE_DEVICES": ""}
         BENCH.mkdir(exist_ok=True)
         with (BENCH / f"{name}.log").open("w", encoding="utf-8") as log:
@@ -81,7 +85,9 @@ class Side:
     def prepare(self, job: str, case: Path | None, **options: Any) -> tuple[int, int]:
         """The number of a new job, and its units."""
         self._next += 1
-        return self._next, int(self.ask(do="prepare", id=self._next, job=job, case=str(case) if case else None, options=options)["units"])
+        return self._next, int(
+            self.ask(do="prepare", id=self._next, job=job, case=str(case) if case else None, options=options)["units"]
+        )
 
     def close(self) -> None:
         """End the process: it stops when its input does."""
@@ -137,7 +143,9 @@ class Team:
         """What a side answers to a job."""
         return self.timed_answers(name, job, case, **options)[0]
 
-    def timed_answers(self, name: str, job: str, case: Path | None, **options: Any) -> tuple[list[NDArray[np.float64]], dict[str, float]]:
+    def timed_answers(
+        self, name: str, job: str, case: Path | None, **options: Any
+    ) -> tuple[list[NDArray[np.float64]], dict[str, float]]:
         """The answer with the CPU and wall seconds of one unit, and how many units it had."""
         side = self.side(name)
         number, _ = side.prepare(job, case, **options)
@@ -163,7 +171,8 @@ class Team:
     def take_turns(
         self, jobs: Sequence["Turn"], *, repeats: int, seconds: float = 60.0, memory: bool = False, least: int = 3
     ) -> list[dict[str, Any]]:
-        """Interleaved runs: one result per job, in units of the first one; a job that fails has an error instead of numbers.
+        """Interleaved runs: one result per job, in units of the first one; a job that fails has an error instead of
+        numbers.
 
         After one round to warm up, rounds go on until there are `repeats`, or at least `least` and `seconds` are over.
         """
@@ -251,11 +260,18 @@ class _Ready:
         self.megabytes = self.side.ask(do="memory", id=self.number)["megabytes"]
 
     def result(self, unit: "_Ready") -> dict[str, Any]:
-        """Medians of seconds per unit; the ratio is the median over rounds, which takes out what changes from round to round."""
+        """Medians of seconds per unit; the ratio is the median over rounds, which takes out what changes from round to
+        round.
+        """
         row: dict[str, Any] = {"side": self.job.side, "job": self.job.title or self.job.job}
         if self.error is not None or not self.cpu:
             return {**row, "error": self.error or "not run"}
-        row |= {"cpu": statistics.median(self.cpu), "wall": statistics.median(self.wall), "rounds": len(self.cpu), "units": self.units}
+        row |= {
+            "cpu": statistics.median(self.cpu),
+            "wall": statistics.median(self.wall),
+            "rounds": len(self.cpu),
+            "units": self.units,
+        }
         if unit.error is None and len(unit.cpu) == len(self.cpu):
             ratios = [own / other for own, other in zip(self.cpu, unit.cpu, strict=True)]
             quartiles = np.quantile(ratios, [0.25, 0.75])

@@ -1,4 +1,5 @@
-"""The process of one side: reads requests from standard input, one JSON object per line, and answers each with one line.
+"""The process of one side: reads requests from standard input, one JSON object per line, and answers each with one
+line.
 
 Run by `benchmarks.team` as `python -m benchmarks.worker SIDE THREADS` with the interpreter of the side's environment.
 """
@@ -37,7 +38,9 @@ def run(job: Job, calls: int) -> dict[str, float]:
 
 
 def memory(job: Job) -> dict[str, float | None]:
-    """Megabytes that one run adds at its peak to the process at rest, None where the system cannot say; and the seconds of that run."""
+    """Megabytes that one run adds at its peak to the process at rest, None where the system cannot say; and the seconds
+    of that run.
+    """
     if not CLEAR.exists():
         return {"megabytes": None, **run(job, 1)}
     gc.collect()

@@ -1,4 +1,6 @@
-"""A headless Chromium for tests, driven over two pipes with the DevTools protocol: real mouse, real styles, real console."""
+"""A headless Chromium for tests, driven over two pipes with the DevTools protocol: real mouse, real styles, real
+console.
+"""
 
 import base64
 import fcntl
@@ -12,7 +14,14 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--remote-debugging-pipe"]
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--remote-debugging-pipe",
+]
 PATIENCE = 60.0  # seconds; a busy machine takes its time
 
 
@@ -61,7 +70,10 @@ class Browser:
     def open(self, path: Path, *, dark: bool = False, width: int = 1200, height: int = 900) -> None:
         """Opens a file, with the system's preference for light or dark set; forgets earlier errors."""
         self.errors.clear()
-        self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self._call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+        )
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self._loaded = False
         self._call("Page.navigate", url=path.resolve().as_uri())
@@ -142,7 +154,9 @@ class Browser:
             self.errors.append(" ".join(str(a.get("value", a.get("description"))) for a in parameters["args"]))
         elif method == "Log.entryAdded" and parameters["entry"]["level"] in {"error", "warning"}:
             self.errors.append(parameters["entry"]["text"])
-        elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith(("file:", "data:", "about:")):
+        elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith(
+            ("file:", "data:", "about:")
+        ):
             self.errors.append(f"request to {parameters['request']['url']}")
 
 

@@ -1,8 +1,9 @@
-"""The measured figures of the README's table of methods, from the runs kept under results/: `python tests/readme_figures.py` writes them.
+"""The measured figures of the README's table of methods, from the runs kept under results/: `python
+tests/readme_figures.py` writes them.
 
-A run folder is results/EXPERIMENT-DATA, written by `looprop reproduce`; only its summary.json is read. Each DATA is a column: the run of
-`baselines`, else of `remedy`, else of `layers`. What it did not measure is taken from the others where they are on the same data, model and
-removal; else it is a dash.
+A run folder is results/EXPERIMENT-DATA, written by `looprop reproduce`; only its summary.json is read. Each DATA is a
+column: the run of `baselines`, else of `remedy`, else of `layers`. What it did not measure is taken from the others
+where they are on the same data, model and removal; else it is a dash.
 """
 
 import json
@@ -61,7 +62,9 @@ def columns(results: Path) -> list[Column]:
         for summary in (own, *(other for other in others if same_conditions(own, other))):
             for entry in summary["summary"]:
                 figures.setdefault(entry["method"], figure(entry))
-        found.append(Column(places[0].parent.name, data, own["title"].partition(": ")[2], figures | {"loo": "1, the reference"}))
+        found.append(
+            Column(places[0].parent.name, data, own["title"].partition(": ")[2], figures | {"loo": "1, the reference"})
+        )
     return found
 
 
@@ -85,13 +88,19 @@ def with_figures(readme: str, found: list[Column]) -> str:
 def note(found: list[Column]) -> str:
     """Where the figures come from."""
     runs = "; ".join(f"{c.title} ([report](results/{c.folder}/report.md))" for c in found)
-    return f"{NOTE} mean over examples with its 95 % interval, special tokens included. {runs or 'No run is kept in this repository yet'}."
+    return (
+        f"{NOTE} mean over examples with its 95 % interval, special tokens included. "
+        f"{runs or 'No run is kept in this repository yet'}."
+    )
 
 
 def main() -> None:
     found = columns(ROOT / "results")
     if not found:
-        sys.exit("there is no summary.json under results/: run `looprop reproduce baselines --out results/baselines-sst2` first")
+        sys.exit(
+            "there is no summary.json under results/: run `looprop reproduce baselines --out results/baselines-sst2` "
+            "first"
+        )
     readme = ROOT / "README.md"
     readme.write_text(with_figures(readme.read_text(encoding="utf-8"), found), encoding="utf-8")
 

@@ -1,10 +1,12 @@
 """Tables in docs/ that come from the runs kept under results/: `python tests/results_tables.py` writes them.
 
-Between `<!-- table: RUN: METRIC, METRIC -->` and `<!-- end of table -->` stands one row per method of results/RUN/summary.json: mean
-and 95 % interval of each metric, and the cost in forward passes. A run that is not there leaves a sentence that says so.
+Between `<!-- table: RUN: METRIC, METRIC -->` and `<!-- end of table -->` stands one row per method of
+results/RUN/summary.json: mean and 95 % interval of each metric, and the cost in forward passes. A run that is not there
+leaves a sentence that says so.
 
-Between `<!-- true values: RUN first, RUN last -->` and `<!-- end of table -->` stands what `looprop` would give with true values only,
-from the scores kept in the runs; first and last say which token is the read-out, whose true value comes first.
+Between `<!-- true values: RUN first, RUN last -->` and `<!-- end of table -->` stands what `looprop` would give with
+true values only, from the scores kept in the runs; first and last say which token is the read-out, whose true value
+comes first.
 """
 
 import json
@@ -14,12 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from looprop.evaluation.store import read_store
+from looprop.running.store import read_store
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- table: (?P<run>[\w-]+): (?P<metrics>[\w, -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 TRUE_VALUES = re.compile(r"(<!-- true values: (?P<runs>[\w, -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
-TITLES = {"loo-r": "r to LOO", "loo-r-no-special": "r without special tokens", "lerf": "LeRF", "morf": "MoRF", "delta": "delta"}
+TITLES = {
+    "loo-r": "r to LOO",
+    "loo-r-no-special": "r without special tokens",
+    "lerf": "LeRF",
+    "morf": "MoRF",
+    "delta": "delta",
+}
 
 
 def cell(entry: dict[str, Any], metric: str) -> str:
@@ -43,14 +51,20 @@ def table(run: str, metrics: list[str], results: Path) -> str:
     lines = [f"\n{summary['title']}\n", "| method | cost | " + " | ".join(TITLES.get(m, m) for m in metrics) + " |"]
     lines.append("| --- | --- |" + " --- |" * len(metrics))
     for entry in summary["summary"]:
-        lines.append(f"| `{entry['method']}` | {entry['cost']:.1f} | " + " | ".join(cell(entry, metric) for metric in metrics) + " |")
+        lines.append(
+            f"| `{entry['method']}` | {entry['cost']:.1f} | "
+            + " | ".join(cell(entry, metric) for metric in metrics)
+            + " |"
+        )
     return "\n".join(lines) + "\n\n"
 
 
 def true_values(run: str, read_out: int, results: Path) -> str:
-    """One row: mean r with true values only and, after the bar, as `budget=` spends; how far first order is off at the first two.
+    """One row: mean r with true values only and, after the bar, as `budget=` spends; how far first order is off at the
+    first two.
 
-    First order are the scores of `looprop[rows=0]`; true values are those of `loo`, for the read-out and then the largest estimates.
+    First order are the scores of `looprop[rows=0]`; true values are those of `loo`, for the read-out and then the
+    largest estimates.
     """
     rows: dict[str, dict[str, Any]] = {}
     for row in read_store(results / run).rows():
@@ -83,7 +97,9 @@ def true_values_table(runs: str, results: Path) -> str:
 
 def filled(text: str, results: Path) -> str:
     """A page with its tables as the runs have them, and nothing else changed."""
-    text = BLOCK.sub(lambda m: m[1] + table(m["run"], [name.strip() for name in m["metrics"].split(",")], results) + m[4], text)
+    text = BLOCK.sub(
+        lambda m: m[1] + table(m["run"], [name.strip() for name in m["metrics"].split(",")], results) + m[4], text
+    )
     return TRUE_VALUES.sub(lambda m: m[1] + true_values_table(m["runs"], results) + m[3], text)
 
 

@@ -1,8 +1,10 @@
 """Takes the pictures of README and docs: `python tests/screenshots.py`, in an environment with looprop and a Chromium.
 
-The report is that of results/baselines-sst2 where it is there, else of the demo sentences; the audit is results/audit/embedded.json.
+The report is that of results/baselines-sst2 where it is there, else of the demo sentences; the audit is
+results/audit/embedded.json.
 """
 
+import io
 import shutil
 import sys
 import tempfile
@@ -45,7 +47,8 @@ def terminal(methods: Sequence[str]) -> str:
     """What the terminal shows, as SVG with text kept as text."""
     bench = load()
     found = Explanations(bench.explain(TEXT, method) for method in methods)
-    console = Console(record=True, width=86, force_terminal=True, color_system="truecolor", file=tempfile.TemporaryFile("w"))  # noqa: SIM115
+    nowhere = io.StringIO()
+    console = Console(record=True, width=86, force_terminal=True, color_system="truecolor", file=nowhere)
     console.print(comparison([view.tokens for views in found.views() for view in views], colour=True))
     return console.export_svg(title=f'looprop explain "{TEXT}"', unique_id="looprop")
 
@@ -75,7 +78,13 @@ def main() -> None:
         photograph(browser, several, "comparison-dark", dark=True, height=720)
         photograph(browser, demo, "demo", height=1000)
         measured, audited = Path(folder) / "measured.html", Path(folder) / "audited.html"
-        run("evaluate", "demo", *(part for method in (*METHODS, "random") for part in ("-m", method)), "--html", str(measured))
+        run(
+            "evaluate",
+            "demo",
+            *(part for method in (*METHODS, "random") for part in ("-m", method)),
+            "--html",
+            str(measured),
+        )
         photograph(browser, measured, "evaluation", height=470)
         photograph(browser, report(Path(folder)), "report", height=1500)
         photograph(browser, Audit.load(AUDIT).save(audited), "audit", height=1250)

@@ -1,4 +1,6 @@
-"""Bad input gets an error that says what was wrong, what was got and what is allowed. (That nothing stays behind: test_no_trace.py.)"""
+"""Bad input gets an error that says what was wrong, what was got and what is allowed. (That nothing stays behind:
+test_no_trace.py.)
+"""
 
 import json
 from pathlib import Path
@@ -70,9 +72,14 @@ def test_models_whose_positions_begin_after_the_padding(pad: int) -> None:
 
     tokenizer = tiny.wordpiece()
     config = hf.RobertaConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-        max_position_embeddings=20, pad_token_id=pad,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=20,
+        pad_token_id=pad,
+    )
     bench = looprop.load((hf.RobertaForSequenceClassification(config), tokenizer))
     longest = 20 - pad - 1
     assert len(bench.explain(" ".join(["the"] * (longest - 2)))) == longest
@@ -122,7 +129,9 @@ def test_a_model_that_answers_every_token() -> None:
     import transformers as hf
 
     tokenizer = tiny.wordpiece()
-    config = hf.BertConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    config = hf.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
     with pytest.raises(ModelError, match="one row of logits per input"):
         looprop.load((hf.BertForTokenClassification(config), tokenizer)).explain("the film")
 
@@ -209,13 +218,19 @@ def test_broken_weights(folder: Path) -> None:
 def test_a_kind_of_model_that_is_not_understood(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["BertForMaskedLM"]}))
-    with pytest.raises(ModelError, match=r"is a BertForMaskedLM: looprop loads classifiers.*load\(\(model, tokenizer\)\)"):
+    with pytest.raises(
+        ModelError, match=r"is a BertForMaskedLM: looprop loads classifiers.*load\(\(model, tokenizer\)\)"
+    ):
         looprop.load(folder)
 
 
 def test_remote_code_is_not_run(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
-    own = {"model_type": "own-kind", "architectures": ["OwnForSequenceClassification"], "auto_map": {"AutoConfig": "own.OwnConfig"}}
+    own = {
+        "model_type": "own-kind",
+        "architectures": ["OwnForSequenceClassification"],
+        "auto_map": {"AutoConfig": "own.OwnConfig"},
+    }
     (folder / "config.json").write_text(json.dumps({**config, **own}))
     (folder / "own.py").write_text("raise SystemExit('remote code ran')")
     with pytest.raises(ModelError, match="cannot load"):

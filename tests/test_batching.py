@@ -15,7 +15,9 @@ TEXTS = ["the film", "a very bad movie, isn't it?", "this was unbelievable fun a
 METHODS = ["attnlrp", "cp-lrp", "lrp[cp=2]", "lrp[epsilon=0.01]", "grad-x-input"]
 
 
-def assert_batch_is_one_by_one(bench: looprop.Workbench, methods: list[str], tolerance: float = 1e-5, **options: Any) -> None:
+def assert_batch_is_one_by_one(
+    bench: looprop.Workbench, methods: list[str], tolerance: float = 1e-5, **options: Any
+) -> None:
     for method in methods:
         together = bench.explain(TEXTS, method, **options)
         assert len(together) == len(TEXTS)
@@ -53,13 +55,22 @@ def test_continuations_of_a_batch() -> None:
 
 @pytest.mark.parametrize("pad", [None, 0, 5])
 def test_classifiers_on_decoders(pad: int | None) -> None:
-    """They read the last token that is no padding; without a padding token they take one text at a time. 5 is not the tokenizer's."""
+    """They read the last token that is no padding; without a padding token they take one text at a time. 5 is not the
+    tokenizer's.
+    """
     tokenizer = tiny.wordpiece()
     torch.manual_seed(0)
     config = hf.LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=48,
-        max_position_embeddings=64, num_labels=3, pad_token_id=pad,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        num_labels=3,
+        pad_token_id=pad,
+    )
     assert_batch_is_one_by_one(looprop.load((hf.LlamaForSequenceClassification(config), tokenizer)), ["attnlrp"])
 
 
@@ -67,9 +78,10 @@ def test_batches_keep_to_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = looprop.load(tiny.tiny_classifier())
     sizes: list[int] = []
     handle = bench.model.register_forward_pre_hook(
-        lambda _, args, kwargs: sizes.append(kwargs["input_ids"].numel()) if torch.is_grad_enabled() else None, with_kwargs=True
+        lambda _, args, kwargs: sizes.append(kwargs["input_ids"].numel()) if torch.is_grad_enabled() else None,
+        with_kwargs=True,
     )
-    from looprop.methods import propagation
+    from looprop.methods import propagate as propagation
 
     monkeypatch.setattr(propagation.batches, "__defaults__", (30,))
     try:

@@ -1,4 +1,5 @@
-"""The bench against peers: the page is the JSON, two runs are compared rightly, and a side's process answers, fails and ends as it should.
+"""The bench against peers: the page is the JSON, two runs are compared rightly, and a side's process answers, fails and
+ends as it should.
 
 What takes long or needs the peers' environments is the bench itself (`python -m benchmarks --quick`).
 """
@@ -30,14 +31,32 @@ ROOT = Path(__file__).parents[1]
 
 
 def timed(side: str, job: str, ratio: float, *, group: str = "loo", tokens: int = 8, batch: int = 1) -> dict[str, Any]:
-    row: dict[str, Any] = {"group": group, "model": "BERT", "tokens": tokens, "batch": batch, "side": side, "job": job, "cpu": ratio / 100}
+    row: dict[str, Any] = {
+        "group": group,
+        "model": "BERT",
+        "tokens": tokens,
+        "batch": batch,
+        "side": side,
+        "job": job,
+        "cpu": ratio / 100,
+    }
     return {**row, "wall": ratio / 50, "ratio": ratio, "spread": [ratio * 0.9, ratio * 1.1], "rounds": 3, "units": 1}
 
 
 def result(**ratios: float) -> dict[str, Any]:
     rows = [timed("looprop", "forward pass", 1.0), timed("looprop", "LOO", ratios.get("ours", 0.5))]
     rows += [timed(side, "loo", ratio) for side, ratio in ratios.items() if side != "ours"]
-    rows.append({"group": "loo", "model": "BERT", "tokens": 8, "batch": 1, "side": "ferret", "job": "LOO", "error": "ImportError: a|b"})
+    rows.append(
+        {
+            "group": "loo",
+            "model": "BERT",
+            "tokens": 8,
+            "batch": 1,
+            "side": "ferret",
+            "job": "LOO",
+            "error": "ImportError: a|b",
+        }
+    )
     where = {"processor": "test", "cores": 2, "threads": 2, "system": "Linux", "python": "3.11"}
     section = {"seconds": 60.0, "machine": where, "versions": {"looprop": {"torch": "1"}}, "rows": rows}
     return {"sections": {"speed": section}}
@@ -45,7 +64,14 @@ def result(**ratios: float) -> dict[str, Any]:
 
 def test_the_page_says_what_the_json_says() -> None:
     page = render(result(captum=0.75, interpreto=1.25))
-    for figure in ("0.50 [0.45, 0.55]", "0.75 [0.68, 0.83]", "1.25 [1.12, 1.38]", "1 = 10 ms", "failed", "ImportError: a/b"):
+    for figure in (
+        "0.50 [0.45, 0.55]",
+        "0.75 [0.68, 0.83]",
+        "1.25 [1.12, 1.38]",
+        "1 = 10 ms",
+        "failed",
+        "ImportError: a/b",
+    ):
         assert figure in page
     assert page != render(result(captum=0.75, interpreto=1.26))
 
@@ -61,8 +87,14 @@ def test_a_target_is_its_worst_case() -> None:
 
 def test_relevance_is_held_to_forward_and_gradient() -> None:
     measured = result()
-    rows = [timed("looprop", job, ratio, group="explanation") for job, ratio in (("AttnLRP", 3.6), ("forward + gradient", 3.0))]
-    rows += [timed("looprop", job, ratio, group="explanation", tokens=32) for job, ratio in (("AttnLRP", 3.0), ("forward + gradient", 3.0))]
+    rows = [
+        timed("looprop", job, ratio, group="explanation")
+        for job, ratio in (("AttnLRP", 3.6), ("forward + gradient", 3.0))
+    ]
+    rows += [
+        timed("looprop", job, ratio, group="explanation", tokens=32)
+        for job, ratio in (("AttnLRP", 3.0), ("forward + gradient", 3.0))
+    ]
     measured["sections"]["speed"]["rows"] = rows
     (target,) = targets(measured)
     assert target.value == pytest.approx(1.2)
@@ -100,7 +132,9 @@ def test_measured_parts_meet_their_bars() -> None:
 
 
 def test_two_quick_runs_were_stable_and_short() -> None:
-    first, second = (json.loads((RESULTS / f"quick_{name}.json").read_text(encoding="utf-8")) for name in ("first", "second"))
+    first, second = (
+        json.loads((RESULTS / f"quick_{name}.json").read_text(encoding="utf-8")) for name in ("first", "second")
+    )
     assert first["quick"]
     assert first != second
     assert compare(first, second) == []
@@ -126,13 +160,17 @@ def test_torch_is_pinned_for_every_peer() -> None:
 
 
 def test_errors_are_told_without_paths() -> None:
-    assert tidy("ERROR: could not open /opt/me/x/lib.py at https://index.example/simple") == "ERROR: could not open lib.py at (address)"
+    assert (
+        tidy("ERROR: could not open /opt/me/x/lib.py at https://index.example/simple")
+        == "ERROR: could not open lib.py at (address)"
+    )
 
 
 def test_exponent_and_operations_follow_their_definitions() -> None:
     sizes = [8, 16, 64]
     assert exponent(sizes, [2e-3 * size**1.5 for size in sizes]) == pytest.approx(1.5)
-    # One layer, width 2, one token: four projections of 2 x 2, two of 2 x 8, a multiplication and an addition each; attention 2 x 2 x 2.
+    # One layer, width 2, one token: four projections of 2 x 2, two of 2 x 8, a multiplication and an addition each;
+    # attention 2 x 2 x 2.
     assert operations(1, 2, 1) * 1e9 == 2 * (4 * 4 + 2 * 16) + 2 * 2 * 2
 
 
@@ -148,7 +186,9 @@ def test_models_and_inputs_survive_the_exchange(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "model", "bert", config, seed=3)
     model = load_model(folder)
     save_model(tmp_path / "again", "bert", config, model.state_dict())
-    assert all((a == b).all() for a, b in zip(model.parameters(), load_model(tmp_path / "again").parameters(), strict=True))
+    assert all(
+        (a == b).all() for a, b in zip(model.parameters(), load_model(tmp_path / "again").parameters(), strict=True)
+    )
     ids = [np.array([2, 5, 3]), np.array([2, 3])]
     case = read_case(write_case(tmp_path / "case", folder, ids, ["a", "b"], [1, 0]))
     assert [of.tolist() for of in case.ids] == [[2, 5, 3], [2, 3]]
@@ -183,10 +223,16 @@ def test_a_side_takes_turns_fails_and_ends(tmp_path: Path) -> None:
         "vocab_size": 20,
         "num_labels": 2,
     }
-    case = write_case(tmp_path / "case", write_model(tmp_path / "model", "bert", config), [np.array([2, 5, 7, 3])], ["x"], [1])
+    case = write_case(
+        tmp_path / "case", write_model(tmp_path / "model", "bert", config), [np.array([2, 5, 7, 3])], ["x"], [1]
+    )
     members = Team(1)
     try:
-        turns = [Turn("looprop", "forward", case), Turn("looprop", "loo", case, options={"count": 2}), Turn("looprop", "nonsense", case)]
+        turns = [
+            Turn("looprop", "forward", case),
+            Turn("looprop", "loo", case, options={"count": 2}),
+            Turn("looprop", "nonsense", case),
+        ]
         plain, loo, wrong = members.take_turns(turns, repeats=2, memory=True)
         assert plain["ratio"] == 1.0
         assert loo["units"] == 2

@@ -127,7 +127,13 @@ def test_nothing_is_left_on_the_model(x: Tensor) -> None:
 
 @pytest.mark.parametrize(
     ("target", "said"),
-    [(None, "a target is needed"), (3, "does not exist"), (-4, "does not exist"), ([0, 1], "one per row"), ((0, 0), "does not exist")],
+    [
+        (None, "a target is needed"),
+        (3, "does not exist"),
+        (-4, "does not exist"),
+        ([0, 1], "one per row"),
+        ((0, 0), "does not exist"),
+    ],
 )
 def test_wrong_targets(x: Tensor, target: object, said: str) -> None:
     with pytest.raises(TargetError, match=said):

@@ -123,9 +123,14 @@ def test_a_word_outside_the_vocabulary_is_no_target() -> None:
 def test_sentencepiece_decoder_takes_a_word_as_target() -> None:
     tokenizer = tiny.byte_fallback()
     config = hf.LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=48,
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=48,
         max_position_embeddings=64,
-    )  # fmt: skip
+    )
     torch.manual_seed(0)
     bench = looprop.load((hf.LlamaForCausalLM(config), tokenizer))
     e = bench.explain("the good", target="good")

@@ -1,4 +1,6 @@
-"""Data sets by name: made-up folders for the form and the errors, the real data for the counts that their papers state."""
+"""Data sets by name: made-up folders for the form and the errors, the real data for the
+counts that their papers state.
+"""
 
 import csv
 import gzip
@@ -13,9 +15,9 @@ import numpy as np
 import pytest
 
 from looprop.errors import DataError, InputError, UnknownNameError
-from looprop.inputs.cache import cache_folder, model_folder
 from looprop.inputs.datasets import load_dataset, load_mnist
 from looprop.inputs.examples import draw
+from looprop.models.cache import cache_folder, model_folder
 
 PHRASES = [('"quoted" , and tabs are not allowed here ', 1), ("half a 'quote\" ", 0), ("dull . ", 0)]
 SENTENCES = [("Comma, and\nline end", 1), ('A "quote"', 0)]
@@ -41,12 +43,18 @@ def folder(tmp_path: Path) -> Path:
 def write_mnist(folder: Path, pixels: np.ndarray, labels: list[int]) -> None:
     images = struct.pack(">4I", 0x803, len(labels), 28, 28) + pixels.astype(np.uint8).tobytes()
     (folder / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(images))
-    (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(struct.pack(">2I", 0x801, len(labels)) + bytes(labels)))
+    (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(
+        gzip.compress(struct.pack(">2I", 0x801, len(labels)) + bytes(labels))
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "form", "rows"),
-    [("sst2", "glue", [(text.strip(), label) for text, label in PHRASES]), ("sst2", "sentences", SENTENCES), ("imdb", "glue", REVIEWS)],
+    [
+        ("sst2", "glue", [(text.strip(), label) for text, label in PHRASES]),
+        ("sst2", "sentences", SENTENCES),
+        ("imdb", "glue", REVIEWS),
+    ],
 )
 def test_rows_come_as_written(folder: Path, name: str, form: str, rows: list[tuple[str, int]]) -> None:
     data = load_dataset(name, form=form, folder=folder)
@@ -157,7 +165,10 @@ def test_broken_mnist(folder: Path) -> None:
         (whole[: len(whole) // 2], "truncated or broken"),
         (b"not gzip", "truncated or broken"),
         (gzip.compress(gzip.decompress(whole)[:-1]), "expected 3920 bytes for shape .5, 28, 28., got 3919"),
-        (gzip.compress(struct.pack(">4I", 0x801, 5, 28, 28)), "expected an IDX file with magic 0x0803, got magic 0x0801"),
+        (
+            gzip.compress(struct.pack(">4I", 0x801, 5, 28, 28)),
+            "expected an IDX file with magic 0x0803, got magic 0x0801",
+        ),
         (gzip.compress(b"ab"), "got 2 bytes"),
     ]:
         path.write_bytes(content)
@@ -206,7 +217,9 @@ def test_mnist_of_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_without_folder_and_hub_both_ways_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     hub(monkeypatch, ConnectionError("no route\nto the hub"))
-    with pytest.raises(DataError, match=r"stanfordnlp/imdb \(ConnectionError: no route\); .*LOOPROP_DATA, or go online with .*datasets"):
+    with pytest.raises(
+        DataError, match=r"stanfordnlp/imdb \(ConnectionError: no route\); .*LOOPROP_DATA, or go online with .*datasets"
+    ):
         load_dataset("imdb")
     monkeypatch.setitem(sys.modules, "datasets", None)  # not installed
     with pytest.raises(DataError, match=r"LOOPROP_DATA, or go online with .*datasets"):
@@ -237,7 +250,9 @@ def test_cache_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("imdb", "test", "glue", 12_500, 12_500),
     ],
 )
-def test_counts_of_the_real_sets(data_folder: Path, name: str, split: str, form: str, negative: int, positive: int) -> None:
+def test_counts_of_the_real_sets(
+    data_folder: Path, name: str, split: str, form: str, negative: int, positive: int
+) -> None:
     data = load_dataset(name, split=split, form=form, folder=data_folder)
     assert Counter(example.label for example in data) == {0: negative, 1: positive}
 

@@ -1,8 +1,8 @@
 """Every code block in README and docs runs, every link leads somewhere, and the table of methods is the catalogue.
 
-A page's Python blocks run in one namespace and folder, in order; so do its `looprop` commands. Models that a page names stand in that
-folder as tiny ones of the same kind, so that nothing is downloaded. `# needs: package` as the first line of a block skips it where that
-package is missing. Blocks marked `text` are drawings and equations.
+A page's Python blocks run in one namespace and folder, in order; so do its `looprop` commands. Models that a page names
+stand in that folder as tiny ones of the same kind, so that nothing is downloaded. `# needs: package` as the first line
+of a block skips it where that package is missing. Blocks marked `text` are drawings and equations.
 """
 
 import importlib.util
@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 import zoo
 from looprop.cli.main import app
-from looprop.experiments.spec import parse_spec
-from looprop.methods.catalogue import CATALOGUE
+from looprop.methods.names import CATALOGUE
 from looprop.metrics import base as metrics_base
+from looprop.study.spec import parse_spec
 from tiny import tiny_classifier, tiny_decoder
 
 ROOT = Path(__file__).parents[1]
@@ -132,7 +132,11 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 def test_the_readme_lists_every_method() -> None:
     table = dict(
-        re.findall(r"^\| `([\w-]+)(?:\[.*?\])?` \| [^|]* \| ([^|]*) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+        re.findall(
+            r"^\| `([\w-]+)(?:\[.*?\])?` \| [^|]* \| ([^|]*) \|",
+            (ROOT / "README.md").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
     )
     assert table.keys() == CATALOGUE.keys()
     for name, cost in table.items():

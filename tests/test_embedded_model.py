@@ -58,7 +58,12 @@ def test_weights_are_small_finite_and_float16() -> None:
 
 def test_shape_and_labels() -> None:
     config = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))
-    expected = {"num_hidden_layers": 6, "hidden_size": 384, "max_position_embeddings": 512, "vocab_size": len(vocabulary())}
+    expected = {
+        "num_hidden_layers": 6,
+        "hidden_size": 384,
+        "max_position_embeddings": 512,
+        "vocab_size": len(vocabulary()),
+    }
     assert {name: config[name] for name in expected} == expected
     assert config["id2label"] == {"0": "negative", "1": "positive"}
     assert config["architectures"] == ["BertForSequenceClassification"]
@@ -87,7 +92,9 @@ def test_every_single_character_has_both_forms() -> None:
     first = {piece for piece in vocabulary() if len(piece) == 1}
     later = {piece[2:] for piece in vocabulary() if len(piece) == 3 and piece.startswith("##")}
     assert first == later
-    assert {chr(i) for i in range(33, 127)} - first == {chr(i) for i in range(ord("A"), ord("Z") + 1)}  # lower case only
+    assert {chr(i) for i in range(33, 127)} - first == {
+        chr(i) for i in range(ord("A"), ord("Z") + 1)
+    }  # lower case only
 
 
 @settings(deadline=None)
@@ -117,7 +124,9 @@ def test_no_text_makes_the_tokenizer_fail(text: str) -> None:
 
 
 def wordpiece(word: str, pieces: set[str]) -> list[str]:
-    """The longest piece that fits, again and again; [UNK] for the whole word where none does. Straight from the definition."""
+    """The longest piece that fits, again and again; [UNK] for the whole word where none does. Straight from the
+    definition.
+    """
     result: list[str] = []
     start = 0
     while start < len(word):
@@ -151,11 +160,16 @@ def test_pieces_are_those_of_the_definition(text: str) -> None:
 @settings(deadline=None)
 @given(st.lists(PIECES, min_size=1, max_size=3), st.integers(0, 1_000_000))
 def test_a_smaller_vocabulary_cuts_alike_where_all_pieces_are_kept(parts: list[str], seed: int) -> None:
-    # The property that pruning rests on, with a vocabulary that loses a random half of what it has beyond single characters.
+    # The property that pruning rests on, with a vocabulary that loses a random half of what it has beyond single
+    # characters.
     word = "".join(parts)
     whole = wordpiece(word, set(vocabulary()))
     generator = random.Random(seed)
-    kept = {piece for piece in vocabulary() if piece in whole or len(piece.removeprefix("##")) == 1 or generator.random() < 0.5}
+    kept = {
+        piece
+        for piece in vocabulary()
+        if piece in whole or len(piece.removeprefix("##")) == 1 or generator.random() < 0.5
+    }
     assert wordpiece(word, kept) == whole
 
 
@@ -182,7 +196,9 @@ def test_same_pieces_as_the_base_where_all_were_kept(data_folder: Path) -> None:
     from looprop.inputs.datasets import load_dataset
 
     if not (base := os.environ.get("LOOPROP_BASE_MODEL")):
-        pytest.skip("LOOPROP_BASE_MODEL is not set: no base tokenizer to compare with (the folder `make train` unpacks)")
+        pytest.skip(
+            "LOOPROP_BASE_MODEL is not set: no base tokenizer to compare with (the folder `make train` unpacks)"
+        )
     original = Tokenizer.from_file(str(Path(base) / "tokenizer.json"))
     original.no_padding()
     original.no_truncation()
@@ -216,7 +232,9 @@ def test_512_tokens_fit() -> None:
 def test_the_card_says_what_one_command_measures(data_folder: Path) -> None:
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "training.evaluate", "--data", str(data_folder)]
-    result = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
     measured = dict(re.findall(r"^accuracy (\S+) +([\d.]+) %$", result.stdout, re.MULTILINE))
     assert set(measured) == {"glue/dev", "glue/test", "sentences/dev", "sentences/test"}
     for name, value in measured.items():

@@ -128,7 +128,12 @@ def test_missing_fields_are_named() -> None:
 
 def test_broken_files(tmp_path: Path) -> None:
     whole = make().save(tmp_path / "e.json").read_bytes()
-    for name, content in {"half": whole[: len(whole) // 2], "empty": b"", "binary": b"\xff\xfe\x00", "list": b"[]"}.items():
+    for name, content in {
+        "half": whole[: len(whole) // 2],
+        "empty": b"",
+        "binary": b"\xff\xfe\x00",
+        "list": b"[]",
+    }.items():
         path = tmp_path / f"{name}.json"
         path.write_bytes(content)
         with pytest.raises(DataError):

@@ -1,4 +1,6 @@
-"""Texts of one's own: every format gives the same texts, and every broken file an error with file, row and expectation."""
+"""Texts of one's own: every format gives the same texts, and every broken file an error with
+file, row and expectation.
+"""
 
 import gzip
 import json
@@ -28,7 +30,8 @@ def written(folder: Path, name: str) -> Path:
         return path
     content = {
         "txt": "\n".join(TEXTS),
-        "csv": "review,stars\n" + "".join('"{}",{}\n'.format(row["review"].replace('"', '""'), row["stars"]) for row in rows),
+        "csv": "review,stars\n"
+        + "".join('"{}",{}\n'.format(row["review"].replace('"', '""'), row["stars"]) for row in rows),
         "tsv": "review\tstars\n" + "".join(f"{row['review']}\t{row['stars']}\n" for row in rows),
         "jsonl": "".join(json.dumps(row) + "\n" for row in rows),
     }[kind].encode()
@@ -86,7 +89,12 @@ def test_a_limit_draws(tmp_path: Path) -> None:
     [
         ("a.csv", "title,body\nx,y\n", {}, r"There is none called 'text' or 'sentence', only 'title', 'body'"),
         ("a.csv", "title,body\nx,y\n", {"column": "review"}, r"row 1: expected a column 'review', got 'title', 'body'"),
-        ("a.csv", "text,label\nx,good\ny,awful\n", STARS, r"row 2: unknown label 'awful'; expected 'good' or 0, 'bad' or 1"),
+        (
+            "a.csv",
+            "text,label\nx,good\ny,awful\n",
+            STARS,
+            r"row 2: unknown label 'awful'; expected 'good' or 0, 'bad' or 1",
+        ),
         ("a.csv", "text,label\nx,1\ny\n", {}, r"row 2: expected 2 fields \(text, label\), got 1"),
         ("a.csv", "text,text\nx,1\n", {}, r"expected a header with different names, got text, text"),
         ("a.csv", 'text\nfirst\n"never closed\n', {}, r"after row 1: expected well-formed CSV"),
@@ -97,13 +105,18 @@ def test_a_limit_draws(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": "a"}\n{"text": \n', {}, r"row 2: expected a JSON object on one line, got '\{\"text\":'"),
         ("a.jsonl", '{"text": "a"}\n["b"]\n', {}, r"row 2: expected a JSON object, got"),
         ("a.jsonl", '{"text": "a"}\n{"other": "b"}\n', {}, r"row 2: expected a column 'text', got 'other'"),
-        ("a.jsonl", '{"text": "a"}\n{"text": 3}\n', {}, r"row 2: column 'text' must hold a text that is not empty, got 3"),
+        (
+            "a.jsonl",
+            '{"text": "a"}\n{"text": 3}\n',
+            {},
+            r"row 2: column 'text' must hold a text that is not empty, got 3",
+        ),
         ("a.jsonl", "[" * 100_000, {}, r"row 1: expected a JSON object"),
         ("a.parquet", "no parquet", {}, r"expected a Parquet file"),
         ("a.xlsx", "", {}, r"cannot tell the format .* expected one of \.txt, \.csv, \.tsv, \.jsonl, \.parquet"),
         ("noextension", "", {}, r"cannot tell the format"),
     ],
-)  # fmt: skip
+)
 def test_broken_files(tmp_path: Path, name: str, content: str, options: dict[str, object], message: str) -> None:
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
@@ -152,7 +165,11 @@ def test_truncated_gzip_names_the_last_whole_row(tmp_path: Path, share: float) -
 
 
 @settings(deadline=None)  # writes files
-@given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip), min_size=1, max_size=5
+    )
+)
 def test_any_text_survives_json_lines(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     path = tmp_path_factory.mktemp("json") / "a.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")

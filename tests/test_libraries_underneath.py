@@ -44,10 +44,14 @@ def tensor(*shape: int) -> torch.Tensor:
 
 
 def test_installed_versions_are_in_the_stated_range() -> None:
-    stated = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    stated = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "dependencies"
+    ]
     ranges = {(requirement := Requirement(line)).name: requirement.specifier for line in stated}
     for name in ("torch", "transformers"):
-        assert ranges[name].contains(version(name)), f"{name} {version(name)} is outside the range {ranges[name]} of pyproject.toml"
+        assert ranges[name].contains(version(name)), (
+            f"{name} {version(name)} is outside the range {ranges[name]} of pyproject.toml"
+        )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +77,9 @@ def test_installed_versions_are_in_the_stated_range() -> None:
 )
 def test_the_mode_sees_the_function_itself(function: Any, call: Callable[[], object]) -> None:
     met = seen(call)
-    assert function in met, f"a TorchFunctionMode no longer meets {resolve_name(function)}, but {[resolve_name(f) for f in met]}: {ENGINE}"
+    assert function in met, (
+        f"a TorchFunctionMode no longer meets {resolve_name(function)}, but {[resolve_name(f) for f in met]}: {ENGINE}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,20 +93,31 @@ def test_the_mode_sees_the_function_itself(function: Any, call: Callable[[], obj
     ],
 )
 def test_names_of_functions_in_messages(function: Any, name: str) -> None:
-    assert resolve_name(function) == name, f"resolve_name calls {name} now {resolve_name(function)}: messages name operations so; {ENGINE}"
+    assert resolve_name(function) == name, (
+        f"resolve_name calls {name} now {resolve_name(function)}: messages name operations so; {ENGINE}"
+    )
 
 
 def test_builtin_activations_are_the_functions_of_torch_c() -> None:
     for name in ("gelu", "linear", "scaled_dot_product_attention"):
-        assert getattr(F, name) is getattr(torch._C._nn, name), f"F.{name} is no longer torch._C._nn.{name}: tables of operations; {ENGINE}"
+        assert getattr(F, name) is getattr(torch._C._nn, name), (
+            f"F.{name} is no longer torch._C._nn.{name}: tables of operations; {ENGINE}"
+        )
 
 
 def test_inside_the_handler_the_mode_is_off() -> None:
     x = tensor(3, 1, 4)
-    weights = {"in_proj_weight": tensor(12, 4), "in_proj_bias": tensor(12), "out_proj_weight": tensor(4, 4), "out_proj_bias": tensor(4)}
+    weights = {
+        "in_proj_weight": tensor(12, 4),
+        "in_proj_bias": tensor(12),
+        "out_proj_weight": tensor(4, 4),
+        "out_proj_bias": tensor(4),
+    }
     rest = {"bias_k": None, "bias_v": None, "add_zero_attn": False, "dropout_p": 0.0, "training": False}
     met = seen(lambda: F.multi_head_attention_forward(x, x, x, 4, 2, **weights, **rest))
-    assert F.multi_head_attention_forward in met, f"multi_head_attention_forward is not met as one call any more: {ENGINE}"
+    assert F.multi_head_attention_forward in met, (
+        f"multi_head_attention_forward is not met as one call any more: {ENGINE}"
+    )
     assert F.scaled_dot_product_attention not in met, (
         f"the mode now stays on inside its own handler, so re-entering would count twice: {ENGINE}"
     )
@@ -156,25 +173,34 @@ def tiny_bert(attention: str) -> Any:
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_attention_sites_of_bert(attention: str) -> None:
     model = tiny_bert(attention)
-    assert model.config._attn_implementation == attention, f"attn_implementation in a config is no longer obeyed: {MODELS}"
+    assert model.config._attn_implementation == attention, (
+        f"attn_implementation in a config is no longer obeyed: {MODELS}"
+    )
     met = seen(lambda: model(input_ids=torch.tensor([[1, 2, 3]])))
     fused, softmaxes = met.count(F.scaled_dot_product_attention), met.count(F.softmax)
     assert (fused, softmaxes) == ((2, 0) if attention == "sdpa" else (0, 2)), (
-        f"two layers of BERT with {attention} show {fused} fused attentions and {softmaxes} softmaxes: how sites are counted; {ENGINE}"
+        f"two layers of BERT with {attention} show {fused} fused attentions and {softmaxes} softmaxes: how sites are "
+        f"counted; {ENGINE}"
     )
 
 
 def test_bert_takes_position_ids() -> None:
     model = tiny_bert("sdpa")
-    assert "position_ids" in inspect.signature(model.forward).parameters, f"BertModel.forward has no position_ids: row dropping; {MODELS}"
+    assert "position_ids" in inspect.signature(model.forward).parameters, (
+        f"BertModel.forward has no position_ids: row dropping; {MODELS}"
+    )
     ids = torch.tensor([[1, 2, 3, 4]])
     with torch.no_grad():
         masked = model(input_ids=ids, attention_mask=torch.tensor([[1, 1, 0, 1]])).last_hidden_state[:, [0, 1, 3]]
         dropped = model(input_ids=ids[:, [0, 1, 3]], position_ids=torch.tensor([[0, 1, 3]])).last_hidden_state
-    assert torch.allclose(masked, dropped, atol=1e-6), "a masked token is no longer the same as a dropped row: look at src/looprop/removal"
+    assert torch.allclose(masked, dropped, atol=1e-6), (
+        "a masked token is no longer the same as a dropped row: look at src/looprop/removal"
+    )
 
 
 def test_attention_functions_are_a_registry() -> None:
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-    assert "sdpa" in ALL_ATTENTION_FUNCTIONS, f"ALL_ATTENTION_FUNCTIONS has no 'sdpa' any more: the no-trace tests and {MODELS}"
+    assert "sdpa" in ALL_ATTENTION_FUNCTIONS, (
+        f"ALL_ATTENTION_FUNCTIONS has no 'sdpa' any more: the no-trace tests and {MODELS}"
+    )

@@ -14,7 +14,8 @@ TEXT_FILES = [
     path
     for folder in (".ci", "src", "tests", "docs", "benchmarks", "training", "examples")
     for path in sorted((ROOT / folder).rglob("*"))
-    if path.is_file() and path.suffix in {"", ".py", ".md", ".yaml", ".yml", ".toml", ".html", ".css", ".js", ".json", ".txt", ".cff"}
+    if path.is_file()
+    and path.suffix in {"", ".py", ".md", ".yaml", ".yml", ".toml", ".html", ".css", ".js", ".json", ".txt", ".cff"}
 ] + [path for path in sorted(ROOT.iterdir()) if path.is_file() and path.name != ".git"]
 
 
@@ -69,13 +70,17 @@ def test_ci_runs_exactly_make_test() -> None:
     ],
 )
 def test_make_targets(target: str, commands: list[str]) -> None:
-    listed = subprocess.run(["make", "--dry-run", "--always-make", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["make", "--dry-run", "--always-make", target], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     for command in ["-m venv .venv", "-c constraints.txt", *commands]:
         assert command in listed, f"make {target} does not run {command!r}"
 
 
 def test_make_honours_python() -> None:
-    listed = subprocess.run(["make", "-nB", "venv", "PYTHON=mypython"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["make", "-nB", "venv", "PYTHON=mypython"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert "mypython -m venv" in listed
 
 

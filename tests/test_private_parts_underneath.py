@@ -1,4 +1,6 @@
-"""The parts of torch and transformers that are not public and that looprop leans on all the same. Each message says where to look."""
+"""The parts of torch and transformers that are not public and that looprop leans on all the same. Each message says
+where to look.
+"""
 
 from typing import Any
 
@@ -13,7 +15,9 @@ ENGINE = "look at src/looprop/engine"
 
 
 def test_saved_tensors_hooks_can_be_forbidden() -> None:
-    """Gradient checkpointing runs a model again in the backward pass, where the mode is off: it must raise, with our own message."""
+    """Gradient checkpointing runs a model again in the backward pass, where the mode is off: it must raise, with our
+    own message.
+    """
     x = torch.ones(2, requires_grad=True)
     said = ""
     try:
@@ -22,7 +26,9 @@ def test_saved_tensors_hooks_can_be_forbidden() -> None:
     except RuntimeError as error:
         said = str(error)
     assert said == "our message", f"forbidden hooks say {said!r} now: {ENGINE}/tape.py tells checkpointing by it"
-    assert checkpoint(torch.sin, x, use_reentrant=False).requires_grad, f"forbidding hooks outlives its block: {ENGINE}/tape.py"
+    assert checkpoint(torch.sin, x, use_reentrant=False).requires_grad, (
+        f"forbidding hooks outlives its block: {ENGINE}/tape.py"
+    )
 
 
 @pytest.mark.slow
@@ -30,9 +36,15 @@ def test_saved_tensors_hooks_can_be_forbidden() -> None:
 def test_a_module_knows_that_it_was_compiled() -> None:
     plain, compiled = nn.Linear(2, 2), nn.Linear(2, 2)
     compiled.compile(backend="eager")
-    assert plain._compiled_call_impl is None, f"a module that is not compiled looks compiled: {ENGINE}/tape.py, refuse_opaque"
-    assert compiled._compiled_call_impl is not None, f"Module.compile leaves no trace any more: {ENGINE}/tape.py, refuse_opaque"
-    assert type(torch.compile(nn.Linear(2, 2), backend="eager")).__name__ == "OptimizedModule", f"{ENGINE}/tape.py, refuse_opaque"
+    assert plain._compiled_call_impl is None, (
+        f"a module that is not compiled looks compiled: {ENGINE}/tape.py, refuse_opaque"
+    )
+    assert compiled._compiled_call_impl is not None, (
+        f"Module.compile leaves no trace any more: {ENGINE}/tape.py, refuse_opaque"
+    )
+    assert type(torch.compile(nn.Linear(2, 2), backend="eager")).__name__ == "OptimizedModule", (
+        f"{ENGINE}/tape.py, refuse_opaque"
+    )
 
 
 def test_a_change_in_place_counts_up_the_version() -> None:
@@ -41,7 +53,9 @@ def test_a_change_in_place_counts_up_the_version() -> None:
     view = x[:2]
     assert x._version == view._version == before, f"a view has a version of its own: {ENGINE}/trace.py"
     view.add_(1)
-    assert x._version == view._version == before + 1, f"a change in place through a view goes unnoticed: {ENGINE}/trace.py"
+    assert x._version == view._version == before + 1, (
+        f"a change in place through a view goes unnoticed: {ENGINE}/trace.py"
+    )
     x.detach().mul_(2)
     assert x._version == before + 2, f"a change in place through detach() goes unnoticed: {ENGINE}/trace.py"
 
@@ -52,7 +66,9 @@ def test_the_end_of_a_graph_names_its_leaf() -> None:
     node: Any = (x * 2).grad_fn
     (end, _), *_ = node.next_functions
     assert end.variable is x, f"AccumulateGrad.variable is not the leaf itself: {ENGINE}/mode.py, reaches"
-    assert end.variable.mark_of_ours == "here", f"what was noted on a leaf is lost at the end of its graph: {ENGINE}/mode.py, reaches"
+    assert end.variable.mark_of_ours == "here", (
+        f"what was noted on a leaf is lost at the end of its graph: {ENGINE}/mode.py, reaches"
+    )
     assert not hasattr(node, "variable"), f"inner nodes have a variable, too: {ENGINE}/mode.py, reaches"
 
 
@@ -60,7 +76,9 @@ def test_a_backward_pass_can_be_told_from_a_forward_pass() -> None:
     found: list[int] = []
     x = torch.ones(2, requires_grad=True)
     x.register_hook(lambda gradient: found.append(torch._C._current_graph_task_id()))
-    assert torch._C._current_graph_task_id() == -1, f"outside a backward pass there is a graph task: {ENGINE}/mode.py, _cut"
+    assert torch._C._current_graph_task_id() == -1, (
+        f"outside a backward pass there is a graph task: {ENGINE}/mode.py, _cut"
+    )
     x.sum().backward()
     assert len(found) == 1
     assert found[0] != -1, f"inside a backward pass there is no graph task: {ENGINE}/mode.py, _cut"
@@ -101,7 +119,9 @@ def test_a_layer_of_a_cache_can_be_filled_by_hand() -> None:
 
 
 def test_a_leaf_keeps_what_is_noted_on_it() -> None:
-    """Notes are attributes of tensors; those of a tensor that is only alive in the graph must live as long as the graph."""
+    """Notes are attributes of tensors; those of a tensor that is only alive in the graph must live as long as the
+    graph.
+    """
 
     def made() -> Tensor:
         leaf = torch.ones(2, requires_grad=True)
@@ -109,4 +129,6 @@ def test_a_leaf_keeps_what_is_noted_on_it() -> None:
         return leaf * 2
 
     node: Any = made().grad_fn
-    assert getattr(node.next_functions[0][0].variable, "mark_of_ours", "") == "kept", f"notes on tensors are lost: {ENGINE}/trace.py"
+    assert getattr(node.next_functions[0][0].variable, "mark_of_ours", "") == "kept", (
+        f"notes on tensors are lost: {ENGINE}/trace.py"
+    )

@@ -11,7 +11,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def write(folder: Path, methods: dict[str, float | None], *, removal: str | None = None) -> None:
     folder.mkdir(parents=True)
-    entries = [{"method": m, "loo-r": r, "loo-r-low": r and r - 0.1, "loo-r-high": r and r + 0.1} for m, r in methods.items()]
+    entries = [
+        {"method": m, "loo-r": r, "loo-r-low": r and r - 0.1, "loo-r-high": r and r + 0.1} for m, r in methods.items()
+    ]
     about: dict[str, Any] = {"model": {"weights": "w"}, "data": {"hash": "h"}, "setup": {"removal": removal}}
     summary = {"title": "baselines: SST-2 dev, some-model", "about": about, "summary": entries}
     (folder / "summary.json").write_text(json.dumps(summary), encoding="utf-8")

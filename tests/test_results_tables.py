@@ -18,9 +18,17 @@ def test_the_tables_are_what_was_measured(page: Path) -> None:
 
 def test_a_table_is_written_once_and_again(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    entries = [{"method": "loo", "cost": 25, "loo-r": 1, "loo-r-low": 1, "loo-r-high": 1}, {"method": "ig", "cost": 61.04, "loo-r": None}]
-    (tmp_path / "mine" / "summary.json").write_text(json.dumps({"title": "mine: all", "summary": entries}), encoding="utf-8")
-    page = "before\n<!-- table: mine: loo-r -->\nold\n<!-- end of table -->\n<!-- table: none: loo-r -->\n<!-- end of table -->\nafter\n"
+    entries = [
+        {"method": "loo", "cost": 25, "loo-r": 1, "loo-r-low": 1, "loo-r-high": 1},
+        {"method": "ig", "cost": 61.04, "loo-r": None},
+    ]
+    (tmp_path / "mine" / "summary.json").write_text(
+        json.dumps({"title": "mine: all", "summary": entries}), encoding="utf-8"
+    )
+    page = (
+        "before\n<!-- table: mine: loo-r -->\nold\n<!-- end of table -->\n<!-- table: none: loo-r -->\n<!-- end of "
+        "table -->\nafter\n"
+    )
     once = filled(page, tmp_path)
     assert "| `loo` | 25.0 | 1.000 (1.000 to 1.000) |\n| `ig` | 61.0 | – |\n" in once
     assert "old" not in once

@@ -8,7 +8,12 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from torch import nn
 
 WORDS = "the film is not good bad very great a it this movie was un ##believ ##able fun and".split()
-CORPUS = ["the film is not good", "a very bad movie , isn't it ?", "this was unbelievable fun and great", "the great the good the bad"]
+CORPUS = [
+    "the film is not good",
+    "a very bad movie , isn't it ?",
+    "this was unbelievable fun and great",
+    "the great the good the bad",
+]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -17,7 +22,9 @@ def _wrapped(tokenizer: Tokenizer, **special: str) -> Any:
 
 
 def wordpiece() -> Any:
-    """BERT's kind: lower case, accents stripped, pieces that go on begin with ##. At most 99 pieces, as the zoo's models take."""
+    """BERT's kind: lower case, accents stripped, pieces that go on begin with ##. At most 99 pieces, as the zoo's
+    models take.
+    """
     letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
     pieces = dict.fromkeys([*SPECIAL, *WORDS, *letters, *(f"##{c}" for c in letters), *".,!?'"])
     tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
@@ -27,7 +34,9 @@ def wordpiece() -> Any:
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     tokenizer.decoder = decoders.WordPiece()
-    return _wrapped(tokenizer, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]")
+    return _wrapped(
+        tokenizer, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]"
+    )
 
 
 def byte_level(*, pad: bool = True) -> Any:
@@ -38,7 +47,8 @@ def byte_level(*, pad: bool = True) -> Any:
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator(
-        CORPUS, trainers.BpeTrainer(vocab_size=300, special_tokens=["<|end|>"], initial_alphabet=alphabet, show_progress=False)
+        CORPUS,
+        trainers.BpeTrainer(vocab_size=300, special_tokens=["<|end|>"], initial_alphabet=alphabet, show_progress=False),
     )
     return _wrapped(tokenizer, bos_token="<|end|>", eos_token="<|end|>", **({"pad_token": "<|end|>"} if pad else {}))
 
@@ -49,9 +59,13 @@ def sentencepiece() -> Any:
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(vocab_size=60, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False)
+    trainer = trainers.UnigramTrainer(
+        vocab_size=60, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
+    )
     tokenizer.train_from_iterator(CORPUS, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
     return _wrapped(tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
 
 
@@ -64,13 +78,22 @@ def byte_fallback() -> Any:
     vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
-    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)]
+    )
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in special])
     return _wrapped(tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>")
 
 
-KINDS = {"wordpiece": wordpiece, "byte-level": byte_level, "sentencepiece": sentencepiece, "byte-fallback": byte_fallback}
+KINDS = {
+    "wordpiece": wordpiece,
+    "byte-level": byte_level,
+    "sentencepiece": sentencepiece,
+    "byte-fallback": byte_fallback,
+}
 
 
 def stir(model: nn.Module, dtype: torch.dtype) -> Any:
@@ -85,9 +108,20 @@ def tiny_classifier(tokenizer: Any = None, *, dtype: torch.dtype = torch.float32
     """A BERT classifier with three labels, and a tokenizer (WordPiece unless another is given)."""
     tokenizer = tokenizer or wordpiece()
     torch.manual_seed(0)
-    sizes: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    sizes: dict[str, Any] = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+    }
     labels = {0: "negative", 1: "neutral", 2: "positive"}
-    settings = {**sizes, "max_position_embeddings": 32, "id2label": labels, "label2id": {v: k for k, v in labels.items()}, **config}
+    settings = {
+        **sizes,
+        "max_position_embeddings": 32,
+        "id2label": labels,
+        "label2id": {v: k for k, v in labels.items()},
+        **config,
+    }
     model = hf.BertForSequenceClassification(hf.BertConfig(vocab_size=len(tokenizer), **settings))
     return stir(model, dtype), tokenizer
 
@@ -98,6 +132,8 @@ def tiny_decoder(tokenizer: Any = None, *, dtype: torch.dtype = torch.float32, *
     torch.manual_seed(0)
     ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": None}
     model = hf.GPT2LMHeadModel(
-        hf.GPT2Config(vocab_size=len(tokenizer), **{"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, **ends, **config})
+        hf.GPT2Config(
+            vocab_size=len(tokenizer), **{"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, **ends, **config}
+        )
     )
     return stir(model, dtype), tokenizer

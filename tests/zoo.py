@@ -7,7 +7,13 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
-SMALL: dict[str, Any] = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+SMALL: dict[str, Any] = {
+    "vocab_size": 99,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
 DECODER: dict[str, Any] = {
     **SMALL,
     "num_key_value_heads": 2,
@@ -31,7 +37,9 @@ ENCODERS: dict[str, Callable[[], nn.Module]] = {
     "bert": _bert_like(hf.BertConfig, hf.BertForSequenceClassification),
     "roberta": _bert_like(hf.RobertaConfig, hf.RobertaForSequenceClassification),
     "distilbert": lambda: hf.DistilBertForSequenceClassification(
-        hf.DistilBertConfig(vocab_size=99, dim=32, n_layers=2, n_heads=4, hidden_dim=48, max_position_embeddings=64, **LABELS)
+        hf.DistilBertConfig(
+            vocab_size=99, dim=32, n_layers=2, n_heads=4, hidden_dim=48, max_position_embeddings=64, **LABELS
+        )
     ),
     "electra": _bert_like(hf.ElectraConfig, hf.ElectraForSequenceClassification, embedding_size=16),
     "albert": _bert_like(hf.AlbertConfig, hf.AlbertForSequenceClassification, embedding_size=16),
@@ -93,7 +101,9 @@ class TorchEncoder(nn.Module):
     def __init__(self, *, norm_first: bool = False, activation: str = "gelu") -> None:
         super().__init__()
         self.embedding = nn.Embedding(99, 32)
-        layer = nn.TransformerEncoderLayer(32, 4, 48, batch_first=True, dropout=0.0, norm_first=norm_first, activation=activation)
+        layer = nn.TransformerEncoderLayer(
+            32, 4, 48, batch_first=True, dropout=0.0, norm_first=norm_first, activation=activation
+        )
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.head = nn.Linear(32, 3)
 

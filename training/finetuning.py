@@ -1,4 +1,6 @@
-"""Fine-tuning of a text classifier on a processor: short batches of like length, warm-up, linear decay, averaged weights."""
+"""Fine-tuning of a text classifier on a processor: short batches of like length, warm-up, linear decay, averaged
+weights.
+"""
 
 import copy
 import random
@@ -21,7 +23,8 @@ Encoded = list[tuple[list[int], int]]  # (token ids, label) of each example
 class Recipe:
     """The numbers of one fine-tuning.
 
-    average: decay per step of the exponential moving average of the weights, which is what is kept; 0 keeps the last weights.
+    average: decay per step of the exponential moving average of the weights, which is what is kept; 0 keeps the last
+        weights.
     """
 
     epochs: int
@@ -35,18 +38,26 @@ class Recipe:
 
 
 def encode_dataset(tokenizer: Tokenizer, data: Dataset, *, longest: int) -> Encoded:
-    """Token ids and labels of a data set all of whose examples have labels; ids are cut at `longest` with the closing token kept."""
+    """Token ids and labels of a data set all of whose examples have labels; ids are cut at `longest` with the closing
+    token kept.
+    """
     tokenizer.enable_truncation(longest)
     labels = [example.label for example in data if example.label is not None]
     return [(encoding.ids, label) for encoding, label in zip(tokenizer.encode_batch(data.texts), labels, strict=True)]
 
 
 def batches(data: Encoded, *, size: int, generator: random.Random) -> Iterator[Encoded]:
-    """Batches in random order, of examples of like length: sorted by length within runs of 64 batches, so that little is padded."""
+    """Batches in random order, of examples of like length: sorted by length within runs of 64 batches, so that little
+    is padded.
+    """
     order = list(range(len(data)))
     generator.shuffle(order)
     run = 64 * size
-    ordered = [i for start in range(0, len(order), run) for i in sorted(order[start : start + run], key=lambda i: len(data[i][0]))]
+    ordered = [
+        i
+        for start in range(0, len(order), run)
+        for i in sorted(order[start : start + run], key=lambda i: len(data[i][0]))
+    ]
     starts = list(range(0, len(ordered), size))
     generator.shuffle(starts)
     for start in starts:
@@ -84,7 +95,9 @@ def fine_tune(model: PreTrainedModel, train: Encoded, dev: Encoded, recipe: Reci
     optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=True)
     steps = recipe.epochs * -(-len(train) // recipe.batch_size)
     rising = max(1, round(recipe.warm_up * steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: min((i + 1) / rising, (steps - i) / max(1, steps - rising)))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda i: min((i + 1) / rising, (steps - i) / max(1, steps - rising))
+    )
     averaged = copy.deepcopy(model)
     step, started, running = 0, time.monotonic(), 0.0
     for epoch in range(1, recipe.epochs + 1):
@@ -99,7 +112,8 @@ def fine_tune(model: PreTrainedModel, train: Encoded, dev: Encoded, recipe: Reci
             schedule.step()
             step += 1
             running += float(loss.detach())
-            # the average starts short and grows to its full length, so that the weights before training are soon forgotten
+            # the average starts short and grows to its full length, so that the weights before training are soon
+            # forgotten
             follow(averaged, model, min(recipe.average, step / (step + 10)))
             if step % 50 == 0:
                 print(f"step {step}/{steps}  loss {running / 50:.4f}  {time.monotonic() - started:.0f} s", flush=True)

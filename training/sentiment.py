@@ -28,8 +28,12 @@ def main() -> None:
     """Prunes, fine-tunes, rounds to float16 and writes the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of the data; by default LOOPROP_DATA")
-    parser.add_argument("--work", type=Path, default=Path("build/training"), help="where downloads and the unrounded model go")
-    parser.add_argument("--output", type=Path, default=Path("src/looprop/assets/sentiment"), help="where the model goes")
+    parser.add_argument(
+        "--work", type=Path, default=Path("build/training"), help="where downloads and the unrounded model go"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("src/looprop/assets/sentiment"), help="where the model goes"
+    )
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -49,7 +53,9 @@ def main() -> None:
 
     torch.manual_seed(RECIPE.seed)
     names = dict(enumerate(LABELS))
-    model = BertForSequenceClassification.from_pretrained(base, id2label=names, label2id={name: i for i, name in names.items()})
+    model = BertForSequenceClassification.from_pretrained(
+        base, id2label=names, label2id={name: i for i, name in names.items()}
+    )
     prune_embeddings(model, vocabulary, kept)
     prune_tokenizer(base, arguments.work / "sentiment", kept)
     tokenizer = Tokenizer.from_file(str(arguments.work / "sentiment" / "tokenizer.json"))

@@ -18,10 +18,16 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def relative_frequencies(tokenizer: Tokenizer, corpora: Sequence[Iterable[str]]) -> dict[str, float]:
-    """For each piece the sum over corpora of its share of the pieces there, so that a small corpus counts as much as a large one."""
+    """For each piece the sum over corpora of its share of the pieces there, so that a small corpus counts as much as a
+    large one.
+    """
     shares: defaultdict[str, float] = defaultdict(float)
     for corpus in corpora:
-        counts = Counter(piece for encoding in tokenizer.encode_batch(list(corpus), add_special_tokens=False) for piece in encoding.tokens)
+        counts = Counter(
+            piece
+            for encoding in tokenizer.encode_batch(list(corpus), add_special_tokens=False)
+            for piece in encoding.tokens
+        )
         total = sum(counts.values())
         for piece, count in counts.items():
             shares[piece] += count / total
@@ -29,14 +35,18 @@ def relative_frequencies(tokenizer: Tokenizer, corpora: Sequence[Iterable[str]])
 
 
 def kept_pieces(vocabulary: dict[str, int], shares: dict[str, float], count: int) -> list[str]:
-    """The `count` pieces with the largest shares, the special tokens, and all single characters with their ## forms; in the old order."""
+    """The `count` pieces with the largest shares, the special tokens, and all single characters with their ## forms; in
+    the old order.
+    """
     frequent = sorted(shares, key=lambda piece: (-shares[piece], vocabulary[piece]))[:count]
     single = [piece for piece in vocabulary if len(piece.removeprefix("##")) == 1]
     return sorted({*frequent, *single, *SPECIAL}, key=vocabulary.__getitem__)
 
 
 def prune_tokenizer(source: Path, target: Path, kept: Sequence[str]) -> None:
-    """Writes the tokenizer of `source` with the pieces of `kept` only, numbered in their order, without padding and truncation."""
+    """Writes the tokenizer of `source` with the pieces of `kept` only, numbered in their order, without padding and
+    truncation.
+    """
     settings: dict[str, Any] = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
     ids = {piece: i for i, piece in enumerate(kept)}
     settings["truncation"] = settings["padding"] = None
@@ -56,7 +66,9 @@ def prune_embeddings(model: BertForSequenceClassification, vocabulary: dict[str,
     """Keeps the rows of the word embedding that belong to the kept pieces."""
     rows = torch.tensor([vocabulary[piece] for piece in kept])
     old = model.get_input_embeddings().weight.detach()
-    embedding = torch.nn.Embedding(len(kept), old.shape[1], padding_idx=0)  # [PAD] has the smallest number in the base, too
+    embedding = torch.nn.Embedding(
+        len(kept), old.shape[1], padding_idx=0
+    )  # [PAD] has the smallest number in the base, too
     embedding.weight.data.copy_(old[rows])
     model.set_input_embeddings(embedding)
     model.config.vocab_size = len(kept)

@@ -38,7 +38,9 @@ def inner(answers: Answers) -> Answers:
 
 
 def without_zero_sums(case: Path) -> Path:
-    """The texts of a BERT in whose sums of word, type and position embeddings no element is exactly 0 (weights are half-precision)."""
+    """The texts of a BERT in whose sums of word, type and position embeddings no element is exactly 0 (weights are
+    half-precision).
+    """
     given = read_case(case)
     tables = load_model(given.model).bert.embeddings
     kept = []
@@ -46,7 +48,11 @@ def without_zero_sums(case: Path) -> Path:
         first = tables.word_embeddings.weight[torch.from_numpy(ids)] + tables.token_type_embeddings.weight[0]
         if bool((first != 0).all()) and bool((first + tables.position_embeddings.weight[: len(ids)] != 0).all()):
             kept.append(i)
-    rows, texts, targets = [given.ids[i] for i in kept], [given.texts[i] for i in kept], [given.targets[i] for i in kept]
+    rows, texts, targets = (
+        [given.ids[i] for i in kept],
+        [given.texts[i] for i in kept],
+        [given.targets[i] for i in kept],
+    )
     return write_case(case.parent / f"{case.name}-plain", given.model, rows, texts, targets)
 
 
@@ -69,7 +75,13 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
 
 
 def compare(
-    what: str, peer: str, ours: Callable[[], Answers], theirs: Callable[[], Answers], *, bar: float | None = BAR, why: str = ""
+    what: str,
+    peer: str,
+    ours: Callable[[], Answers],
+    theirs: Callable[[], Answers],
+    *,
+    bar: float | None = BAR,
+    why: str = "",
 ) -> Row:
     """One row; without a bar the two differ by definition, and `why` says in what."""
     row: Row = {"what": what, "peer": peer, "bar": bar, "why": why}
@@ -78,7 +90,13 @@ def compare(
     except SideError as error:
         return {**row, "error": str(error)}
     found = difference(left, right)
-    return {**row, "texts": len(left), "difference": found, "r": correlation(left, right), "met": bar is None or found <= bar}
+    return {
+        **row,
+        "texts": len(left),
+        "difference": found,
+        "r": correlation(left, right),
+        "met": bar is None or found <= bar,
+    }
 
 
 def _relevance(team: Team, case: Path, on: str, *, explicit: bool) -> list[Row]:
@@ -88,7 +106,10 @@ def _relevance(team: Team, case: Path, on: str, *, explicit: bool) -> list[Row]:
             "lxt, efficient",
             lambda: team.answers(OURS, "explain", case, method="attnlrp"),
             lambda: team.answers("lxt_efficient", "attnlrp", case),
-            why="both keep the bias in the denominator and read out at the word; lxt adds 1e-10 without a sign to an activation's input",
+            why=(
+                "both keep the bias in the denominator and read out at the word; lxt adds 1e-10 without a sign to an "
+                "activation's input"
+            ),
         )
     ]
     if explicit:
@@ -100,7 +121,10 @@ def _relevance(team: Team, case: Path, on: str, *, explicit: bool) -> list[Row]:
                 lambda: team.answers(OURS, "explain", case, method="attnlrp"),
                 lambda: team.answers("lxt_explicit", "attnlrp", case),
                 bar=None,
-                why="lxt adds its epsilon (1e-6 and 1e-8) without the sign of the sum it stabilises; ours is epsilon 0 (see next)",
+                why=(
+                    "lxt adds its epsilon (1e-6 and 1e-8) without the sign of the sum it stabilises; ours is epsilon 0 "
+                    "(see next)"
+                ),
             )
         )
         rows.append(
@@ -109,7 +133,10 @@ def _relevance(team: Team, case: Path, on: str, *, explicit: bool) -> list[Row]:
                 "lxt, explicit, its epsilon taken out",
                 lambda: team.answers(OURS, "explain", plain, method="attnlrp"),
                 lambda: team.answers("lxt_explicit", "attnlrp", plain, epsilon=False),
-                why="texts of whose embedding sums none is exactly 0: there the explicit form says 0/0 = 0, ours takes the limit",
+                why=(
+                    "texts of whose embedding sums none is exactly 0: there the explicit form says 0/0 = 0, ours takes "
+                    "the limit"
+                ),
             )
         )
         rows += [
@@ -122,7 +149,11 @@ def _relevance(team: Team, case: Path, on: str, *, explicit: bool) -> list[Row]:
                 why=why,
             )
             for option, options, why in (
-                ("readout='sum'", {"readout": "sum"}, "the whole sum of word, position and type embeddings instead of the word's share"),
+                (
+                    "readout='sum'",
+                    {"readout": "sum"},
+                    "the whole sum of word, position and type embeddings instead of the word's share",
+                ),
                 (
                     "bias='printed'",
                     {"bias": "printed"},
@@ -149,7 +180,10 @@ def _gradients(team: Team, case: Path) -> list[Row]:
             lambda: inner(team.answers(OURS, "explain", case, method="ig")),
             lambda: team.answers("interpreto", "ig", case, steps=50),
             bar=None,
-            why="interpreto averages absolute values over the embedding, times the point on the line instead of the whole way",
+            why=(
+                "interpreto averages absolute values over the embedding, times the point on the line instead of the "
+                "whole way"
+            ),
         ),
     ]
 
@@ -190,7 +224,11 @@ def _removal(team: Team, case: Path, words: Path) -> list[Row]:
         compare(
             "deletion curve by mask token, probabilities",
             "interpreto, Deletion",
-            lambda: sigmoid(team.answers(OURS, "removal-curves", case, scores=between, removal="mask-token", special=1, contrast=True)),
+            lambda: sigmoid(
+                team.answers(
+                    OURS, "removal-curves", case, scores=between, removal="mask-token", special=1, contrast=True
+                )
+            ),
             lambda: [curve[1:] for curve in team.answers("interpreto", "removal-curves", case, scores=between)],
         ),
     ]

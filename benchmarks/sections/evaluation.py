@@ -1,4 +1,6 @@
-"""2, last part. A whole evaluation: five methods and all metrics on SST-2 sentences, against a script written with captum."""
+"""2, last part. A whole evaluation: five methods and all metrics on SST-2 sentences, against a script written with
+captum.
+"""
 
 import statistics
 
@@ -27,19 +29,25 @@ def some_sentences(count: int) -> tuple[list[str], str]:
 
 
 def measure(team: Team, sizes: Sizes) -> list[Row]:
-    """The ratio of the script's CPU time to ours, over blocks of sentences that take turns; and whether both say the same."""
+    """The ratio of the script's CPU time to ours, over blocks of sentences that take turns; and whether both say the
+    same.
+    """
     from looprop.metrics import metric_names
 
     model = cases.embedded_model()
     texts, title = some_sentences(sizes.sentences)
     size = -(-len(texts) // sizes.blocks)
-    parts = [cases.sentences(model, texts[start : start + size], f"block-{start}") for start in range(0, len(texts), size)]
+    parts = [
+        cases.sentences(model, texts[start : start + size], f"block-{start}") for start in range(0, len(texts), size)
+    ]
     warm = cases.sentences(model, texts[:2], "block-warm")
     asked = {"methods": list(METHODS), "metrics": list(metric_names())}
     row: Row = {"group": "evaluation", "texts": len(texts), "data": title, **asked, "bar": BAR}
     try:
         # A few texts run once more beforehand, to warm both sides up.
-        turns = [{name: team.timed_answers(name, "evaluation", part, **asked) for name in SIDES} for part in (warm, *parts)][1:]
+        turns = [
+            {name: team.timed_answers(name, "evaluation", part, **asked) for name in SIDES} for part in (warm, *parts)
+        ][1:]
         times = {name: [turn[name][1] for turn in turns] for name in SIDES}
         found = {name: [answer for turn in turns for answer in turn[name][0]] for name in SIDES}
     except SideError as error:
@@ -48,9 +56,14 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     known = [i for i, method in enumerate(METHODS) if method != "random"]
     gaps = [np.abs(a[known] - b[known]) for a, b in zip(found[OURS], found["captum"], strict=True)]
     quartiles = [float(q) for q in np.quantile(ratios, [0.25, 0.75])]
-    totals = {name: {kind: float(np.mean([t[kind] for t in times[name]])) for kind in ("cpu", "wall")} for name in times}
+    totals = {
+        name: {kind: float(np.mean([t[kind] for t in times[name]])) for kind in ("cpu", "wall")} for name in times
+    }
     row |= {"seconds_per_text": totals, "ratio": statistics.median(ratios), "spread": quartiles}
-    row |= {"wall_ratio": totals["captum"]["wall"] / totals[OURS]["wall"], "median_difference": float(np.nanmedian(np.stack(gaps)))}
+    row |= {
+        "wall_ratio": totals["captum"]["wall"] / totals[OURS]["wall"],
+        "median_difference": float(np.nanmedian(np.stack(gaps))),
+    }
     row["largest_difference"] = float(np.nanmax(np.stack(gaps)))
     team.forget()
     return [{**row, "met": row["ratio"] >= BAR}]

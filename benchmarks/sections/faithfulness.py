@@ -66,7 +66,10 @@ def agreement(scores: Answers, loo: Answers) -> Row:
     between = [a if len(a) == len(b) - 2 else a[1:-1] for a, b in zip(scores, loo, strict=True)]
     whole = all(len(a) == len(b) for a, b in zip(scores, loo, strict=True))
     with_special = float(np.nanmean([pearson(a, b) for a, b in zip(scores, loo, strict=True)])) if whole else None
-    return {"r": with_special, "r_no_special": float(np.nanmean([pearson(a, b[1:-1]) for a, b in zip(between, loo, strict=True)]))}
+    return {
+        "r": with_special,
+        "r_no_special": float(np.nanmean([pearson(a, b[1:-1]) for a, b in zip(between, loo, strict=True)])),
+    }
 
 
 def _counted(team: Team, case: Path, method: str) -> float:

@@ -42,7 +42,13 @@ def _point(team: Team, sizes: Sizes, case: Path, against: str, size: int) -> lis
         Turn(OURS, "explain", case, "AttnLRP", {"method": "attnlrp"}),
         Turn("lxt_efficient", "attnlrp", case, "AttnLRP, efficient"),
         Turn(OURS, "loo", case, "LOO, per variant", {"count": VARIANTS}),
-        Turn("captum", "loo", case, "FeatureAblation, per variant", {"count": VARIANTS, "batch": max(1, min(8, 2048 // size))}),
+        Turn(
+            "captum",
+            "loo",
+            case,
+            "FeatureAblation, per variant",
+            {"count": VARIANTS, "batch": max(1, min(8, 2048 // size))},
+        ),
     ]
     found = team.take_turns(turns, repeats=max(3, sizes.repeats - 2), seconds=sizes.seconds / 4, memory=True)
     return [{"group": "growth", "against": against, "size": size, **row} for row in found]
@@ -54,13 +60,27 @@ def _fits(rows: list[Row]) -> list[Row]:
     for against in ("tokens", "layers"):
         names = dict.fromkeys((row["side"], row["job"]) for row in rows if row["against"] == against)
         for side, job in names:
-            own = [row for row in rows if (row["against"], row["side"], row["job"]) == (against, side, job) and "cpu" in row]
+            own = [
+                row
+                for row in rows
+                if (row["against"], row["side"], row["job"]) == (against, side, job) and "cpu" in row
+            ]
             if len(own) < 2:
                 continue
             points, seconds = [row["size"] for row in own], [row["cpu"] for row in own]
             upper = len(own) // 2 if len(own) > 3 else 0
             both = {"exponent": exponent(points, seconds), "upper_exponent": exponent(points[upper:], seconds[upper:])}
-            fits.append({"group": "exponent", "against": against, "side": side, "job": job, "from": points[0], "to": points[-1], **both})
+            fits.append(
+                {
+                    "group": "exponent",
+                    "against": against,
+                    "side": side,
+                    "job": job,
+                    "from": points[0],
+                    "to": points[-1],
+                    **both,
+                }
+            )
     return fits
 
 
@@ -70,7 +90,13 @@ def _examples(team: Team, sizes: Sizes) -> list[Row]:
     case = cases.random_texts(cases.bert(tiny, name="tiny", positions=64), 8, 32)
     rows: list[Row] = []
     for count in sizes.examples:
-        row: Row = {"group": "examples", "against": "examples", "size": count, "side": OURS, "job": "evaluate, gradient times input"}
+        row: Row = {
+            "group": "examples",
+            "against": "examples",
+            "size": count,
+            "side": OURS,
+            "job": "evaluate, gradient times input",
+        }
         try:
             side = team.side(OURS)
             number, _ = side.prepare("examples", case, count=count, method="grad-x-input")

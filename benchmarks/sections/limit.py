@@ -1,4 +1,6 @@
-"""5. How near the limit: floating-point operations per second of the set function beside plain matrix products of the same shapes."""
+"""5. How near the limit: floating-point operations per second of the set function beside plain matrix products of the
+same shapes.
+"""
 
 from benchmarks import cases
 from benchmarks.exchange import load_model

@@ -9,7 +9,8 @@ from benchmarks import cases
 from benchmarks.sections import Row, Sizes
 from benchmarks.team import OURS, Team, Turn
 
-# Steps of integrated gradients by length: as many as time allows. Ours also runs both ends of the line, to say how exact it is.
+# Steps of integrated gradients by length: as many as time allows. Ours also runs both ends of the line, to say how
+# exact it is.
 STEPS = {8: 50, 32: 20, 128: 8, 512: 4}
 CHUNK = 16
 

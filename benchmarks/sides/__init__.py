@@ -11,7 +11,8 @@ from benchmarks.exchange import Case
 class Job:
     """Something to be timed.
 
-    run: does it once and returns its answer, one array per text. units: how many explanations, variants or steps that is.
+    run: does it once and returns its answer, one array per text. units: how many explanations, variants or steps that
+        is.
     """
 
     run: Callable[[], Any]

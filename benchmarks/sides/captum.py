@@ -28,7 +28,9 @@ def integrated_gradients(case: Case, *, steps: int, tokens: int = 2048) -> Job:
 
             size = max(1, tokens // len(ids))
             leaf = embedded(model, row).detach()
-            scores = IntegratedGradients(value).attribute(leaf, n_steps=steps, method="riemann_middle", internal_batch_size=size)
+            scores = IntegratedGradients(value).attribute(
+                leaf, n_steps=steps, method="riemann_middle", internal_batch_size=size
+            )
             found.append(scores.sum(-1)[0].detach().double().numpy())
         return found
 

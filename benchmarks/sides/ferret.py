@@ -1,4 +1,6 @@
-"""ferret: the leave-one-out inside its taucorr_loo, which deletes a token from the text, tokenizes anew and reads probabilities."""
+"""ferret: the leave-one-out inside its taucorr_loo, which deletes a token from the text, tokenizes anew and reads
+probabilities.
+"""
 
 from typing import Any
 

@@ -39,7 +39,12 @@ def integrated_gradients(case: Case, *, steps: int, tokens: int = 2048) -> Job:
     """From zero embeddings, tokens between the special ones."""
     size = max(1, tokens // max(map(len, case.ids)))
     explainer = IntegratedGradients(
-        model_of(case), load_tokenizer(case.model), batch_size=size, granularity=Granularity.TOKEN, n_perturbations=steps, baseline=0.0
+        model_of(case),
+        load_tokenizer(case.model),
+        batch_size=size,
+        granularity=Granularity.TOKEN,
+        n_perturbations=steps,
+        baseline=0.0,
     )
     return Job(lambda: _scores(explainer, case), steps * len(case.ids))
 
@@ -50,7 +55,9 @@ def _scores(explainer: Any, case: Case) -> list[Any]:
 
 
 def curves(case: Case, *, count: int, batch: int = 8) -> Job:
-    """Deletion and Insertion of random scores, `count` states in all; it cannot remove chunks, so it removes several tokens at once."""
+    """Deletion and Insertion of random scores, `count` states in all; it cannot remove chunks, so it removes several
+    tokens at once.
+    """
     model, tokenizer = model_of(case), load_tokenizer(case.model)
     scores = np.random.default_rng(0).normal(size=len(case.ids[0]) - 2)
     steps = min(count // 2, len(scores))
@@ -62,7 +69,9 @@ def curves(case: Case, *, count: int, batch: int = 8) -> Job:
 def removal_curves(case: Case, *, scores: list[list[float]], batch: int = 8) -> Job:
     """Deletion curves (probabilities) of given scores, from the intact text on."""
     metric = Deletion(model_of(case), load_tokenizer(case.model), batch_size=batch, n_perturbations=1000)
-    return Job(lambda: [np.array(metric([_given(case, i, of)])[1][0][0]) for i, of in enumerate(scores)], sum(map(len, scores)))
+    return Job(
+        lambda: [np.array(metric([_given(case, i, of)])[1][0][0]) for i, of in enumerate(scores)], sum(map(len, scores))
+    )
 
 
 def _given(case: Case, text: int, scores: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Our own jobs, and the plain ones that are the unit of everything: a forward pass, a gradient, a loop over masks, a matrix product."""
+"""Our own jobs, and the plain ones that are the unit of everything: a forward pass, a gradient, a loop over masks, a
+matrix product.
+"""
 
 from functools import lru_cache
 from pathlib import Path
@@ -9,7 +11,17 @@ import torch
 
 from benchmarks.exchange import Case, load_model, load_tokenizer
 from benchmarks.sides import Job
-from benchmarks.sides.plain import batches, gradient_times_input, is_causal, loop, masked, model_of, more_arguments, on_positions, sample
+from benchmarks.sides.plain import (
+    batches,
+    gradient_times_input,
+    is_causal,
+    loop,
+    masked,
+    model_of,
+    more_arguments,
+    on_positions,
+    sample,
+)
 from looprop.methods.registry import make_method
 from looprop.metrics import required_states
 from looprop.models.adapter import Adapter
@@ -36,7 +48,12 @@ def subjects(case: Case, features: str = "token", *, contrast: bool = False) -> 
         row = torch.from_numpy(ids)[None]
         nothing = (None,) * len(ids)
         encoded = Encoded(
-            {"input_ids": row, "attention_mask": torch.ones_like(row)}, tuple(map(str, ids)), "", nothing, (False,) * len(ids), nothing
+            {"input_ids": row, "attention_mask": torch.ones_like(row)},
+            tuple(map(str, ids)),
+            "",
+            nothing,
+            (False,) * len(ids),
+            nothing,
         )
         of = Target((target,), str(target), against=1 - target if contrast else None)
         found.append(Subject(adapter_of(case.model), encoded, of, partition(encoded, features)))
@@ -49,7 +66,10 @@ def forward(case: Case) -> Job:
 
     def run() -> list[Any]:
         with torch.inference_mode():
-            parts = [model(input_ids=ids, attention_mask=torch.ones_like(ids), **more_arguments(model)).logits for ids, _ in batches(case)]
+            parts = [
+                model(input_ids=ids, attention_mask=torch.ones_like(ids), **more_arguments(model)).logits
+                for ids, _ in batches(case)
+            ]
         return [row.numpy() for part in parts for row in part]
 
     return Job(run, len(case.ids))
@@ -106,9 +126,16 @@ def curves_loop(case: Case, *, chunk: int = 1, count: int | None = None, batch: 
 
 
 def removal_curves(
-    case: Case, *, scores: list[list[float]], removal: Removal = "attention-mask", special: int = 0, contrast: bool = False
+    case: Case,
+    *,
+    scores: list[list[float]],
+    removal: Removal = "attention-mask",
+    special: int = 0,
+    contrast: bool = False,
 ) -> Job:
-    """Whole MoRF curves of given scores, for comparison with others; `special` positions at either end are always kept."""
+    """Whole MoRF curves of given scores, for comparison with others; `special` positions at
+    either end are always kept.
+    """
 
     def run() -> list[Any]:
         found = []
@@ -145,7 +172,9 @@ def evaluation(case: Case, *, methods: list[str], metrics: list[str]) -> Job:
     def run() -> list[Any]:
         result = looprop.evaluate(Workbench(adapter_of(case.model)), list(case.texts), methods, metrics)
         rows = {(row["example"], row["method"]): row for row in result.rows}
-        return [[[rows[str(i), method][metric] for metric in metrics] for method in methods] for i in range(len(case.texts))]
+        return [
+            [[rows[str(i), method][metric] for metric in metrics] for method in methods] for i in range(len(case.texts))
+        ]
 
     return Job(run, len(case.texts))
 

@@ -79,7 +79,9 @@ STABILISE = functional._stabilize
 
 
 def attnlrp(case: Case, *, epsilon: bool = True) -> Job:
-    """Relevance of the word embeddings: the backward pass carries relevance, not a gradient. epsilon=False takes its epsilon out."""
+    """Relevance of the word embeddings: the backward pass carries relevance, not a gradient. epsilon=False takes its
+    epsilon out.
+    """
     model = model_of(case, "eager")
     model.bert.pooler.activation = Tanh()
     inputs = {
@@ -90,7 +92,9 @@ def attnlrp(case: Case, *, epsilon: bool = True) -> Job:
 
     def relevance(ids: Tensor, targets: list[int]) -> list[Any]:
         leaf = embedded(model, ids)
-        values = target_logits(model, traced(inputs_embeds=leaf, attention_mask=torch.ones_like(ids))["logits"], targets)
+        values = target_logits(
+            model, traced(inputs_embeds=leaf, attention_mask=torch.ones_like(ids))["logits"], targets
+        )
         (found,) = torch.autograd.grad(values, leaf, values.detach())
         return [row.double().numpy() for row in found.sum(-1)]
 

@@ -1,4 +1,6 @@
-"""What several sides share: a model called as anybody would call it, on batches that hold a limited number of positions."""
+"""What several sides share: a model called as anybody would call it, on batches that hold a limited number of
+positions.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,7 +27,11 @@ def sample(count: int, wanted: int | None) -> list[int]:
     >>> sample(10, 4), sample(3, 8)
     ([0, 3, 6, 9], [0, 1, 2])
     """
-    return list(range(count)) if wanted is None or wanted >= count else sorted({round(p) for p in np.linspace(0, count - 1, wanted)})
+    return (
+        list(range(count))
+        if wanted is None or wanted >= count
+        else sorted({round(p) for p in np.linspace(0, count - 1, wanted)})
+    )
 
 
 def batches(case: Case) -> Iterator[tuple[Tensor, list[int]]]:
@@ -74,7 +80,11 @@ def masked(model: Any, ids: NDArray[np.int64], target: int) -> Forward:
     row, positions = torch.from_numpy(ids)[None], torch.arange(len(ids))[None]
 
     def forward(mask: Tensor) -> Tensor:
-        batch: dict[str, Any] = {"input_ids": row.expand(len(mask), -1), "attention_mask": mask.long(), **more_arguments(model)}
+        batch: dict[str, Any] = {
+            "input_ids": row.expand(len(mask), -1),
+            "attention_mask": mask.long(),
+            **more_arguments(model),
+        }
         if is_causal(model):
             batch["position_ids"] = positions.expand(len(mask), -1)
         return target_logits(model, model(**batch).logits, [target] * len(mask))

@@ -48,7 +48,9 @@ def flip(case: Case, text: int, scores: Any, *, chunk: int, step: int) -> list[A
 
 
 def curves(case: Case, *, chunk: int = 1, count: int | None = None) -> Job:
-    """MoRF and LeRF of random scores; `count` states in all, so that a step removes several features where there are more."""
+    """MoRF and LeRF of random scores; `count` states in all, so that a step removes several features where there are
+    more.
+    """
     features = -(-len(case.ids[0]) // chunk)
     scores = np.random.default_rng(0).normal(size=features)
     wanted = 1 if count is None else 2 * features / count
@@ -59,7 +61,9 @@ def curves(case: Case, *, chunk: int = 1, count: int | None = None) -> Job:
 
 def removal_curves(case: Case, *, scores: list[list[float]]) -> Job:
     """Whole MoRF curves of given scores."""
-    return Job(lambda: [flip(case, i, [of], chunk=1, step=1)[0][:-1] for i, of in enumerate(scores)], sum(map(len, scores)))
+    return Job(
+        lambda: [flip(case, i, [of], chunk=1, step=1)[0][:-1] for i, of in enumerate(scores)], sum(map(len, scores))
+    )
 
 
 JOBS = {"curves": curves, "removal-curves": removal_curves}

@@ -23,13 +23,18 @@ def partition(case: Case, *, evaluations: int, batch: int = 8) -> Job:
                 logits = model(input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"]).logits
             return logits[:, target].double().numpy()
 
-        return shap.PartitionExplainer(value, shap.maskers.Text(tokenizer, mask_token="[MASK]", collapse_mask_token=False))
+        return shap.PartitionExplainer(
+            value, shap.maskers.Text(tokenizer, mask_token="[MASK]", collapse_mask_token=False)
+        )
 
     made = {target: explainer(target) for target in set(case.targets)}
 
     def run() -> list[Any]:
         pairs = zip(case.texts, case.targets, strict=True)
-        found = [made[target]([text], max_evals=evaluations, batch_size=batch, silent=True).values[0] for text, target in pairs]
+        found = [
+            made[target]([text], max_evals=evaluations, batch_size=batch, silent=True).values[0]
+            for text, target in pairs
+        ]
         return [np.asarray(of, dtype=np.float64) for of in found]
 
     run()

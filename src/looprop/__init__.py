@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from looprop.auditing.verb import audit
-    from looprop.engine.plan import Plan
-    from looprop.engine.tape import relevance
-    from looprop.evaluation.verb import evaluate
+    from looprop.auditing.audit import audit
+    from looprop.evaluation.evaluate import evaluate
     from looprop.explanation import Explanation, Explanations
+    from looprop.propagation.plan import Plan
+    from looprop.propagation.tape import relevance
     from looprop.tensors import attribute
     from looprop.workbench import Workbench, load
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "Explanation": "looprop.explanation",
     "Explanations": "looprop.explanation",
-    "Plan": "looprop.engine.plan",
+    "Plan": "looprop.propagation.plan",
     "Workbench": "looprop.workbench",
     "attribute": "looprop.tensors",
-    "audit": "looprop.auditing.verb",
-    "evaluate": "looprop.evaluation.verb",
+    "audit": "looprop.auditing.audit",
+    "evaluate": "looprop.evaluation.evaluate",
     "load": "looprop.workbench",
-    "relevance": "looprop.engine.tape",
+    "relevance": "looprop.propagation.tape",
 }
 
 __all__ = ["Explanation", "Explanations", "Plan", "Workbench", "attribute", "audit", "evaluate", "load", "relevance"]

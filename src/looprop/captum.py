@@ -1,7 +1,7 @@
 """The interface of captum's LRP, with our engine behind it: existing captum code can switch by changing one import.
 
-captum itself is not needed. Unlike captum's, this LRP needs no rules attached to modules: it propagates through attention, norms and
-whatever else has a rule in the plan, and refuses what has none.
+captum itself is not needed. Unlike captum's, this LRP needs no rules attached to modules: it propagates through
+attention, norms and whatever else has a rule in the plan, and refuses what has none.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor, nn
 
-from looprop.engine.plan import Plan
-from looprop.engine.tape import relevance
 from looprop.errors import InputError, TargetError
 from looprop.models.tensor_module import TensorModule
+from looprop.propagation.plan import Plan
+from looprop.propagation.tape import relevance
 
 Inputs = Tensor | tuple[Tensor, ...]
 TargetIndex = int | tuple[int, ...] | Tensor | list[int] | list[tuple[int, ...]] | None
@@ -37,22 +37,35 @@ class LRP:
 
     @overload
     def attribute(
-        self, inputs: Inputs, target: TargetIndex = ..., additional_forward_args: Any = ..., return_convergence_delta: Literal[False] = ...
+        self,
+        inputs: Inputs,
+        target: TargetIndex = ...,
+        additional_forward_args: Any = ...,
+        return_convergence_delta: Literal[False] = ...,
     ) -> Any: ...
 
     @overload
     def attribute(
-        self, inputs: Inputs, target: TargetIndex = ..., additional_forward_args: Any = ..., *, return_convergence_delta: Literal[True]
+        self,
+        inputs: Inputs,
+        target: TargetIndex = ...,
+        additional_forward_args: Any = ...,
+        *,
+        return_convergence_delta: Literal[True],
     ) -> tuple[Any, Tensor]: ...
 
     def attribute(
-        self, inputs: Inputs, target: TargetIndex = None, additional_forward_args: Any = None, return_convergence_delta: bool = False
+        self,
+        inputs: Inputs,
+        target: TargetIndex = None,
+        additional_forward_args: Any = None,
+        return_convergence_delta: bool = False,
     ) -> Any:
         """The relevance of every element of the inputs, in the form of the inputs.
 
         inputs: a floating-point tensor (B, ...), or a tuple of them.
-        target: one output index for all rows (an int, or a tuple for outputs with more dimensions), or one per row (a list or a tensor);
-            None where the module gives one number per row.
+        target: one output index for all rows (an int, or a tuple for outputs with more dimensions), or one per row (a
+            list or a tensor); None where the module gives one number per row.
         additional_forward_args: further arguments of the module, which are not explained.
         return_convergence_delta: return (relevance, output - sum of relevance per row).
         """
@@ -66,7 +79,10 @@ class LRP:
             watched = [tape.watch(tensor) for tensor in given]
             output = self.model(*watched, *more)
             if not isinstance(output, Tensor):
-                raise InputError(f"the module must return a tensor, got {type(output).__name__}: wrap it, `lambda x: model(x).logits`")
+                raise InputError(
+                    f"the module must return a tensor, got {type(output).__name__}: wrap it, `lambda x: "
+                    "model(x).logits`"
+                )
             tape.check(output)
             with torch._C.DisableTorchFunction():
                 values = select(output, target)

@@ -41,7 +41,9 @@ class Explanation:
     cost: in forward passes, counted as docs/protocol.md says.
     outside_scale: True for features that are shown but have no say in the colour scale (attention sinks).
 
-    >>> e = Explanation(features=["not", "bad"], scores=np.array([1.5, -0.5]), method="loo", output=1.0, target=1, label="positive")
+    >>> e = Explanation(
+    ...     features=["not", "bad"], scores=np.array([1.5, -0.5]), method="loo", output=1.0, target=1, label="positive"
+    ... )
     >>> e
     Explanation of 'positive' +1.00 by loo: 'not' +1.50, 'bad' −0.500
     >>> len(e), e.to_dict()["scores"]
@@ -69,14 +71,18 @@ class Explanation:
     def __post_init__(self) -> None:
         scores = np.asarray(self.scores, dtype=np.float64)
         if scores.ndim != 1 or len(scores) != len(self.features):
-            raise InputError(f"scores must be one number per feature: {len(self.features)} features, scores of shape {scores.shape}")
+            raise InputError(
+                f"scores must be one number per feature: {len(self.features)} features, scores of shape {scores.shape}"
+            )
         object.__setattr__(self, "scores", scores)
         n = len(self.features)
         for name, default in (("offsets", None), ("special", False), ("word_ids", None), ("outside_scale", False)):
             if not getattr(self, name):
                 object.__setattr__(self, name, [default] * n)
             elif len(getattr(self, name)) != n:
-                raise InputError(f"{name} must have one entry per feature: {n} features, got {len(getattr(self, name))}")
+                raise InputError(
+                    f"{name} must have one entry per feature: {n} features, got {len(getattr(self, name))}"
+                )
 
     def __len__(self) -> int:
         return len(self.features)
@@ -119,7 +125,9 @@ class Explanation:
     def correlation(self, other: "Explanation") -> float:
         """Pearson's r between the scores of two explanations of the same features; NaN where it is undefined."""
         if len(self) != len(other):
-            raise InputError(f"only explanations of the same features can be correlated, got {len(self)} and {len(other)} features")
+            raise InputError(
+                f"only explanations of the same features can be correlated, got {len(self)} and {len(other)} features"
+            )
         if len(self) < 3:
             return math.nan
         a, b = self.scores - self.scores.mean(), other.scores - other.scores.mean()
@@ -127,7 +135,9 @@ class Explanation:
         return float(a @ b) / norm if norm > 0 else math.nan
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, with the name and version of its schema (docs/schema/explanation.schema.json); NaN becomes None."""
+        """Plain data for JSON, with the name and version of its schema (docs/schema/explanation.schema.json); NaN
+        becomes None.
+        """
         values = {f.name: plain(getattr(self, f.name), f.name) for f in fields(self)}
         return {"schema": SCHEMA, "version": SCHEMA_VERSION, **values}
 
@@ -136,20 +146,28 @@ class Explanation:
         """The inverse of `to_dict`; anything else raises a DataError that says what is wrong."""
         check_schema(data, SCHEMA, SCHEMA_VERSION)
         values = {name: value for name, value in data.items() if name not in {"schema", "version"}}
-        known = {f.name: f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING for f in fields(cls)}
+        known = {
+            f.name: f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING for f in fields(cls)
+        }
         if unknown := sorted(values.keys() - known):
             raise DataError(f"an explanation has no {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
         if missing := [name for name, required in known.items() if required and name not in values]:
             raise DataError(f"the explanation lacks {', '.join(map(repr, missing))}")
         try:
-            values["scores"] = np.array([math.nan if score is None else score for score in values["scores"]], dtype=np.float64)
+            values["scores"] = np.array(
+                [math.nan if score is None else score for score in values["scores"]], dtype=np.float64
+            )
             values["output"] = math.nan if values["output"] is None else float(values["output"])
-            values["offsets"] = [None if span is None else (int(span[0]), int(span[1])) for span in values.get("offsets", [])]
+            values["offsets"] = [
+                None if span is None else (int(span[0]), int(span[1])) for span in values.get("offsets", [])
+            ]
             if isinstance(values["target"], list):
                 values["target"] = (int(values["target"][0]), int(values["target"][1]))
             return cls(**values)
         except (TypeError, ValueError, IndexError, KeyError) as error:
-            raise DataError(f"the explanation is not in the form of {SCHEMA} version {SCHEMA_VERSION}: {error}") from error
+            raise DataError(
+                f"the explanation is not in the form of {SCHEMA} version {SCHEMA_VERSION}: {error}"
+            ) from error
 
     def to_pandas(self) -> "pandas.DataFrame":
         """One row per feature: position, feature, score, start, end, special, word."""
@@ -174,7 +192,10 @@ class Explanation:
             return write_whole(path, to_json(self.to_dict()))
         if kind == ".html":
             return write_whole(
-                path, explanation_page(self._title(), self._view(), subtitle=self._subtitle(), footer=self._footer()).encode()
+                path,
+                explanation_page(
+                    self._title(), self._view(), subtitle=self._subtitle(), footer=self._footer()
+                ).encode(),
             )
         from looprop.display.figures import strip_figure, to_bytes
 
@@ -186,14 +207,21 @@ class Explanation:
         return cls.from_dict(read_json(path))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draws one bar per feature and returns the matplotlib axis; without `ax` on a new figure, `e.plot().figure`."""
+        """Draws one bar per feature and returns the matplotlib axis; without `ax` on a new
+        figure, `e.plot().figure`.
+        """
         from looprop.display.figures import bars
 
         return bars(self.strip(), ax)
 
     def strip(self, *, r: float | None = None) -> Strip:
         """What the display layer shows of this explanation; `r` is its correlation with leave-one-out."""
-        facts = [("model", self.model), ("method", self.method), ("target", self.label), ("output", number(self.output))]
+        facts = [
+            ("model", self.model),
+            ("method", self.method),
+            ("target", self.label),
+            ("output", number(self.output)),
+        ]
         facts += [("sum of scores", number(float(self.scores.sum())))]
         facts += [("residual", number(self.residual))] if self.residual is not None else []
         facts += [("cost", f"{self.cost:g} forward passes")] if self.cost else []
@@ -237,7 +265,9 @@ class Explanations(list[Explanation]):
     """A list of explanations; in a notebook it shows itself as a comparison, methods on the same text side by side."""
 
     def views(self) -> list[list[View]]:
-        """What is shown: explanations of one text together, each with its r to leave-one-out where that is among them."""
+        """What is shown: explanations of one text together, each with its r to leave-one-out
+        where that is among them.
+        """
         groups: dict[tuple[str, tuple[str, ...]], list[Explanation]] = {}
         for explanation in self:
             groups.setdefault((explanation.text, tuple(explanation.features)), []).append(explanation)

@@ -36,13 +36,16 @@ def attribute(
     chosen = make_method(method, **options)
     if not isinstance(x, Tensor) or x.dim() < 2:
         raise InputError(
-            f"x must be a tensor (B, ...) with a batch dimension, got {tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__}"
+            "x must be a tensor (B, ...) with a batch dimension, got "
+            f"{tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__}"
         )
     if not len(x):
         raise InputError(f"the batch is empty: shape {tuple(x.shape)}")
     if isinstance(target, Tensor):
         if target.shape != (len(x),):
-            raise InputError(f"a target tensor must have one class per row: {len(x)} rows, target of shape {tuple(target.shape)}")
+            raise InputError(
+                f"a target tensor must have one class per row: {len(x)} rows, target of shape {tuple(target.shape)}"
+            )
         targets: list[TargetLike] = [int(t) for t in target]
     else:
         targets = [target] * len(x)

@@ -43,7 +43,9 @@ class Workbench:
         """The classes by number."""
         return self.adapter.labels
 
-    def subject(self, item: Any, *, target: TargetLike = None, features: Features = "token", truncation: bool = False) -> Subject:
+    def subject(
+        self, item: Any, *, target: TargetLike = None, features: Features = "token", truncation: bool = False
+    ) -> Subject:
         """The model bound to one input, target and partition."""
         return bind(self.adapter, item, target=target, features=features, truncation=truncation)
 
@@ -59,7 +61,9 @@ class Workbench:
     ) -> SetFunction:
         """f(kept features) -> the target's value: called with a boolean matrix (N, F), answers with N numbers."""
         return SetFunction(
-            self.subject(item, target=target, features=features, truncation=truncation), removal=removal, precision=precision
+            self.subject(item, target=target, features=features, truncation=truncation),
+            removal=removal,
+            precision=precision,
         )
 
     @overload
@@ -111,8 +115,9 @@ class Workbench:
         """Explain one input, or a list of inputs in batches.
 
         item: a text, a pair of texts (a tuple), an image, or a list of them.
-        target: a class number, a label, a contrast (a, b), or None for the predicted class. A list is one target for each of a list
-            of inputs, or several targets of one input, which share a forward pass where the method allows it.
+        target: a class number, a label, a contrast (a, b), or None for the predicted class. A list is one target for
+            each of a list of inputs, or several targets of one input, which share a forward pass where the method
+            allows it.
         features: "token", "word", "chunk:16", or groups of positions.
         """
         chosen = make_method(method, **options)
@@ -121,8 +126,13 @@ class Workbench:
                 raise InputError("the list of inputs is empty")
             targets = target if isinstance(target, list) else [target] * len(item)
             if len(targets) != len(item):
-                raise InputError(f"a list of targets must have one for each input: {len(item)} inputs, got {len(targets)} targets")
-            subjects = [self.subject(i, target=t, features=features, truncation=truncation) for i, t in zip(item, targets, strict=True)]
+                raise InputError(
+                    f"a list of targets must have one for each input: {len(item)} inputs, got {len(targets)} targets"
+                )
+            subjects = [
+                self.subject(i, target=t, features=features, truncation=truncation)
+                for i, t in zip(item, targets, strict=True)
+            ]
         elif isinstance(target, list):
             if not target:
                 raise InputError("the list of targets is empty")
@@ -150,7 +160,11 @@ def _explanation(subject: Subject, attribution: Attribution, method: Method, sec
         own = [s for i in group if (s := encoded.offsets[i]) is not None]
         spans.append((min(s[0] for s in own), max(s[1] for s in own)) if own else None)
     names = [
-        encoded.names[g[0]] if len(g) == 1 else encoded.text[s[0] : s[1]] if s else " ".join(encoded.names[i] for i in g)
+        encoded.names[g[0]]
+        if len(g) == 1
+        else encoded.text[s[0] : s[1]]
+        if s
+        else " ".join(encoded.names[i] for i in g)
         for g, s in zip(groups, spans, strict=True)
     ]
     return Explanation(
@@ -176,7 +190,10 @@ def _explanation(subject: Subject, attribution: Attribution, method: Method, sec
 
 
 def load(
-    source: str | Path | tuple[nn.Module, Any] | None = None, *, trust_remote_code: bool = False, device: str | torch.device | None = None
+    source: str | Path | tuple[nn.Module, Any] | None = None,
+    *,
+    trust_remote_code: bool = False,
+    device: str | torch.device | None = None,
 ) -> Workbench:
     """Load a model: a hub id, a folder, (model, tokenizer), or None for the embedded sentiment model.
 

@@ -1,4 +1,6 @@
-"""Small things that the audit's tests share: a rewrite tried on a bare module, and what a model looks like from outside."""
+"""Small things that the audit's tests share: a rewrite tried on a bare module, and what a model looks like from
+outside.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,9 +11,9 @@ from torch import Tensor, nn
 
 import looprop
 import zoo
-from looprop.auditing.changes import undone
-from looprop.auditing.observing import observe
-from looprop.auditing.rewrite import Model, Places, Rewrite, make_rewrites
+from looprop.auditing.rewrites.base import Model, Places, Rewrite, make_rewrites
+from looprop.auditing.rewrites.changes import undone
+from looprop.auditing.rewrites.observing import observe
 from tiny import wordpiece
 
 TEXTS = ["the film is not good", "a very bad movie"]
@@ -21,7 +23,9 @@ def bench(family: str, dtype: torch.dtype = torch.float32) -> tuple[looprop.Work
     """A tiny model of a family with inputs for it."""
     model = zoo.build(family, dtype=dtype)
     if family == "vit":
-        return looprop.load((model, None)), [torch.rand(1, 16, 16, generator=torch.Generator().manual_seed(i)) for i in range(2)]
+        return looprop.load((model, None)), [
+            torch.rand(1, 16, 16, generator=torch.Generator().manual_seed(i)) for i in range(2)
+        ]
     return looprop.load((model, wordpiece())), list(TEXTS)
 
 

@@ -12,15 +12,15 @@ from torch import Tensor, nn
 
 import looprop
 from auditing.pieces import TEXTS, bench, outside
-from looprop.auditing.catalogue import CATALOGUE
-from looprop.auditing.changes import Changes
 from looprop.auditing.comparing import agreement, relative_change, top_changes
 from looprop.auditing.result import Audit
-from looprop.auditing.rewrite import Model, Places, Rewrite
+from looprop.auditing.rewrites.base import Model, Places, Rewrite
+from looprop.auditing.rewrites.catalogue import CATALOGUE
+from looprop.auditing.rewrites.changes import Changes
 from looprop.errors import DataError, InputError, UnknownNameError
-from looprop.experiments.networks import left_product
 from looprop.methods.base import Attribution, Method
 from looprop.models.subject import Subject
+from looprop.study.kinds.networks import left_product
 
 EXACT = ("loo", "looprop", "ig[steps=3]")
 FAMILIES = {
@@ -102,7 +102,9 @@ def test_what_depends_on_the_function_alone_is_invariant(family: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", "roberta distilbert electra albert modernbert mpnet gpt2 qwen3 gemma3 gpt-neox".split())
+@pytest.mark.parametrize(
+    "family", "roberta distilbert electra albert modernbert mpnet gpt2 qwen3 gemma3 gpt-neox".split()
+)
 def test_other_families(family: str) -> None:
     m, inputs = bench(family)
     found = looprop.audit(m, inputs[:1], EXACT, checks=False)
@@ -119,7 +121,11 @@ def test_the_scalar_product_of_the_paper() -> None:
     row = found.row("attnlrp", "reassociated")
     assert row.r == pytest.approx(stats.pearsonr([6, 6, 12], [12, 6, 6]).statistic)
     assert (row.change, row.top) == (pytest.approx(0.5), 1.0)
-    assert {m for m, v in found.verdicts.items() if v.word == "invariant"} == {"loo", "ig", "attnlrp[bilinear=canonical]"}
+    assert {m for m, v in found.verdicts.items() if v.word == "invariant"} == {
+        "loo",
+        "ig",
+        "attnlrp[bilinear=canonical]",
+    }
     assert {m for m, v in found.verdicts.items() if v.word == "refused"} == {"looprop", "rollout"}
     assert "no attention" in found.verdicts["looprop"].sentence
 
@@ -141,7 +147,9 @@ def test_a_rewrite_that_is_none_is_refused() -> None:
 
 
 def test_epsilon_makes_relevance_depend_on_the_writing() -> None:
-    """With a stabiliser every factor that is split off has a denominator of its own; without it the rules are linear maps."""
+    """With a stabiliser every factor that is split off has a denominator of its own; without it the rules are linear
+    maps.
+    """
     m, texts = bench("bert")
     found = looprop.audit(m, texts, ["attnlrp", "attnlrp[epsilon=0.05]"], ["linear-split", "vo-turned"], checks=False)
     assert found.verdicts["attnlrp"].word == "invariant"
@@ -184,7 +192,9 @@ def test_an_incomplete_sum_is_flagged() -> None:
 def test_the_model_itself_in_its_own_precision() -> None:
     m, texts = bench("bert")
     before = outside(m.model)
-    found = looprop.audit(m, texts, ["attnlrp", "random"], ["vo-turned", "linear-split", "reassociated"], precision="model")
+    found = looprop.audit(
+        m, texts, ["attnlrp", "random"], ["vo-turned", "linear-split", "reassociated"], precision="model"
+    )
     assert outside(m.model) == before
     assert found.about["computed_in"] == "float32"
     assert found.tolerance == 1e-3
@@ -193,7 +203,9 @@ def test_the_model_itself_in_its_own_precision() -> None:
 
 
 def test_float64_leaves_no_float32_behind() -> None:
-    """Llama casts to float32 in its norms and rotary tables; the deviation of a rewrite shows that nothing was rounded to it."""
+    """Llama casts to float32 in its norms and rotary tables; the deviation of a rewrite shows that nothing was rounded
+    to it.
+    """
     m, texts = bench("llama")
     found = looprop.audit(m, texts, ["random"], ["linear-split"], checks=False)
     assert found.about["computed_in"] == "float64"
@@ -219,8 +231,12 @@ def test_comparisons_against_scipy_and_by_hand() -> None:
     rng = np.random.default_rng(0)
     before, after = [rng.normal(size=8) for _ in range(3)], [rng.normal(size=8) for _ in range(3)]
     found = agreement(before, after, 1e-6)
-    assert found.r == pytest.approx(np.mean([stats.pearsonr(a, b).statistic for a, b in zip(before, after, strict=True)]))
-    assert found.lowest_r == pytest.approx(min(stats.pearsonr(a, b).statistic for a, b in zip(before, after, strict=True)))
+    assert found.r == pytest.approx(
+        np.mean([stats.pearsonr(a, b).statistic for a, b in zip(before, after, strict=True)])
+    )
+    assert found.lowest_r == pytest.approx(
+        min(stats.pearsonr(a, b).statistic for a, b in zip(before, after, strict=True))
+    )
     assert found.top == np.mean([abs(a).argmax() != abs(b).argmax() for a, b in zip(before, after, strict=True)])
     assert relative_change(np.zeros(3), np.zeros(3)) == 0.0
     # Two equal tops may change places by rounding.

@@ -24,7 +24,11 @@ def test_all_methods_on_twenty_sentences_take_less_than_three_minutes() -> None:
 def test_methods_that_only_see_the_function_agree_under_every_rewrite(name: str) -> None:
     found = kept(name)
     assert found["about"]["computed_in"] == "float64"
-    exact = [row for row in found["rows"] if row["method"].partition("[")[0] in ("loo", "ig", "looprop") and not row["refused"]]
+    exact = [
+        row
+        for row in found["rows"]
+        if row["method"].partition("[")[0] in ("loo", "ig", "looprop") and not row["refused"]
+    ]
     assert {row["method"].partition("[")[0] for row in exact} >= {"loo", "ig"}
     assert max(row["change"] for row in exact) < 1e-6
 

@@ -10,10 +10,10 @@ import looprop
 import zoo
 from auditing.pieces import outside, rewritten
 from looprop import Plan
-from looprop.auditing.catalogue import CATALOGUE, check_rewrites
-from looprop.auditing.rewrite import make_rewrites
+from looprop.auditing.rewrites.base import make_rewrites
+from looprop.auditing.rewrites.catalogue import CATALOGUE, check_rewrites
 from looprop.errors import UnknownNameError
-from looprop.experiments.mnist import LinearAttention, reordered
+from looprop.study.mnist import LinearAttention, reordered
 
 HEADS = ("qk-rescaled", "vo-turned", "heads-permuted")
 DOUBLE = torch.float64
@@ -33,7 +33,9 @@ class Ids(nn.Module):
             self.config = config
 
     def forward(self, ids: Tensor) -> Tensor:
-        return zoo.logits_of(self.model(input_ids=ids, **({"use_cache": False} if hasattr(self.model, "lm_head") else {})))
+        return zoo.logits_of(
+            self.model(input_ids=ids, **({"use_cache": False} if hasattr(self.model, "lm_head") else {}))
+        )
 
 
 def test_the_catalogue_is_what_the_classes_say() -> None:
@@ -43,7 +45,9 @@ def test_the_catalogue_is_what_the_classes_say() -> None:
         check_rewrites(["vo-turn"])
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "phi3", "gpt-neox", "modernbert", "torch-encoder", "distilbert", "albert"])
+@pytest.mark.parametrize(
+    "family", ["bert", "gpt2", "llama", "phi3", "gpt-neox", "modernbert", "torch-encoder", "distilbert", "albert"]
+)
 @pytest.mark.parametrize("rewrite", HEADS)
 def test_heads_of_every_packing(family: str, rewrite: str) -> None:
     """Separate, packed and interleaved projections, grouped queries, weights kept as (in, out), shared layers."""
@@ -64,7 +68,12 @@ def test_turned_values_are_turned() -> None:
     block = model.model.bert.encoder.layer[0].attention
 
     def products() -> Tensor:
-        return torch.stack([block.output.dense.weight[:, 8 * h : 8 * h + 8] @ block.self.value.weight[8 * h : 8 * h + 8] for h in range(4)])
+        return torch.stack(
+            [
+                block.output.dense.weight[:, 8 * h : 8 * h + 8] @ block.self.value.weight[8 * h : 8 * h + 8]
+                for h in range(4)
+            ]
+        )
 
     old, wanted = block.self.value.weight.detach().clone(), products().detach()
     with rewritten(model, ids, "vo-turned"):
@@ -131,9 +140,17 @@ def stirred(module: nn.Module) -> nn.Module:
 
 MODULES = {
     "batchnorm-folded": (Convolutions, (2, 1, 8, 8), 3),
-    "linear-merged": (lambda: nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2, bias=False)), (3, 6), 1),
+    "linear-merged": (
+        lambda: nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2, bias=False)),
+        (3, 6),
+        1,
+    ),
     "linear-split": (lambda: nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 5)), (3, 6), 2),
-    "relu-rescaled": (lambda: nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)), (3, 6), 1),
+    "relu-rescaled": (
+        lambda: nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)),
+        (3, 6),
+        1,
+    ),
     "norm-folded": (lambda: nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 4), nn.RMSNorm(4), nn.Linear(4, 2)), (3, 6), 2),
     "norm-split": (lambda: nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 4), nn.RMSNorm(4), nn.Tanh()), (3, 6), 2),
     "bias-moved": (lambda: nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 4), nn.Linear(4, 2)), (3, 6), 2),
@@ -246,17 +263,23 @@ def test_the_counterexample_of_sundararajan() -> None:
     grid = torch.cartesian_prod(torch.linspace(-2, 3, 11), torch.linspace(-2, 3, 11)).to(DOUBLE)
     before, wanted = outside(network), network(grid).detach()
     printed = Plan(bias="printed")
-    torch.testing.assert_close(looprop.attribute(network, x, "lrp", plan=printed), torch.tensor([[1.5, -0.5]], dtype=DOUBLE))
+    torch.testing.assert_close(
+        looprop.attribute(network, x, "lrp", plan=printed), torch.tensor([[1.5, -0.5]], dtype=DOUBLE)
+    )
     with rewritten(network, x, "relu-rearranged") as places:
         assert places.changed == ["model.2, unit 0"]
         torch.testing.assert_close(network(grid), wanted)
-        torch.testing.assert_close(looprop.attribute(network, x, "lrp", plan=printed), torch.tensor([[2.0, -1.0]], dtype=DOUBLE))
+        torch.testing.assert_close(
+            looprop.attribute(network, x, "lrp", plan=printed), torch.tensor([[2.0, -1.0]], dtype=DOUBLE)
+        )
     assert outside(network) == before
 
 
 def test_units_that_others_read_are_copied() -> None:
     """Two units read the same one: each gets a copy with its own bias inside."""
-    network = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).double()
+    network = nn.Sequential(
+        nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)
+    ).double()
     with torch.no_grad():
         network[2].weight.copy_(torch.tensor([[1.0, -1.0], [0.5, -2.0], [1.0, 1.0]]))
         network[2].bias.copy_(torch.tensor([-0.2, -0.1, -0.3]))

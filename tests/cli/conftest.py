@@ -8,7 +8,10 @@ from typer.testing import CliRunner, Result
 from looprop.cli.main import app
 from tiny import tiny_classifier, tiny_decoder
 
-CHAT = "{% for turn in messages %}<{{ turn.role }}>{{ turn.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+CHAT = (
+    "{% for turn in messages %}<{{ turn.role }}>{{ turn.content }}{% endfor %}{% if add_generation_prompt "
+    "%}<assistant>{% endif %}"
+)
 
 Run = Callable[..., Result]
 

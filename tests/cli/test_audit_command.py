@@ -7,8 +7,8 @@ import pytest
 
 from browser import Browser
 from cli.conftest import Run
-from looprop.auditing.catalogue import CATALOGUE
 from looprop.auditing.result import Audit
+from looprop.auditing.rewrites.catalogue import CATALOGUE
 
 TEXTS = ["the film is not good", "a very bad movie"]
 
@@ -34,7 +34,20 @@ def test_the_product_in_the_terminal(looprop: Run) -> None:
 
 def test_json_and_page(looprop: Run, classifier: str, texts: str, tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
-    arguments = ("audit", texts, "--model", classifier, "-m", "attnlrp", "-m", "random", "-r", "vo-turned", "-r", "norm-folded")
+    arguments = (
+        "audit",
+        texts,
+        "--model",
+        classifier,
+        "-m",
+        "attnlrp",
+        "-m",
+        "random",
+        "-r",
+        "vo-turned",
+        "-r",
+        "norm-folded",
+    )
     result = looprop(*arguments, "--json", "--html", str(page))
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)

@@ -8,7 +8,7 @@ import pytest
 
 from looprop.errors import UnknownNameError
 from looprop.methods.base import Method
-from looprop.methods.catalogue import CATALOGUE, Entry, check_name
+from looprop.methods.names import CATALOGUE, Entry, check_name
 from looprop.methods.registry import make_method, method_class
 from looprop.models.loading import adapt
 from looprop.workbench import Workbench
@@ -52,5 +52,11 @@ def test_unknown_names_raise(name: str) -> None:
 
 
 def test_no_torch_is_needed() -> None:
-    script = "import sys, looprop.cli.main, looprop.methods.catalogue; print({'torch', 'transformers', 'numpy'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+    script = (
+        "import sys, looprop.cli.main, looprop.methods.names; print({'torch', 'transformers', 'numpy'} & "
+        "set(sys.modules))"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+        == "set()"
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from looprop.evaluation.table import SCHEMA, VERSION, Evaluation
+from looprop.evaluation.result import SCHEMA, VERSION, Evaluation
 from looprop.metrics import metric_names
 
 PUBLISHED = json.loads((Path(__file__).parents[2] / "docs/schema/evaluation.schema.json").read_text(encoding="utf-8"))
@@ -16,7 +16,15 @@ METRICS = ("loo-r", "delta")
 
 
 def make(**changes: Any) -> Evaluation:
-    row: dict[str, Any] = {"example": "0", "method": "cp-lrp", "error": "", "note": "", "flipped": None, "cost": 3.0, "seconds": 0.1}
+    row: dict[str, Any] = {
+        "example": "0",
+        "method": "cp-lrp",
+        "error": "",
+        "note": "",
+        "flipped": None,
+        "cost": 3.0,
+        "seconds": 0.1,
+    }
     return Evaluation([row | dict.fromkeys(METRICS, 0.5) | changes], METRICS, "1 example")
 
 
@@ -47,7 +55,9 @@ def test_data_fit(validator: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"schema": "looprop.explanation"}, {"version": 2}, {"summary": []}, {"extra": 1}, {"confidence": 95}], ids=str
+    "wrong",
+    [{"schema": "looprop.explanation"}, {"version": 2}, {"summary": []}, {"extra": 1}, {"confidence": 95}],
+    ids=str,
 )
 def test_other_data_do_not(validator: Any, wrong: dict[str, Any]) -> None:
     assert not validator.is_valid(make().to_dict() | wrong)

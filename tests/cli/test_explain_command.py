@@ -10,8 +10,8 @@ from typer.testing import Result
 from browser import Browser
 from cli.conftest import CHAT, Run
 from looprop import Explanation, Explanations, load
-from looprop.cli.prompts import chat_text, parse_target
 from looprop.errors import InputError
+from looprop.models.prompts import chat_text, parse_target
 from tiny import byte_fallback, byte_level
 
 TEXT = "the film is not very good"
@@ -26,7 +26,9 @@ def answer(result: Result) -> dict[str, object]:
 
 def test_the_json_is_what_python_gives(looprop: Run, classifier: str) -> None:
     ours = load(classifier).explain(TEXT, "attnlrp", target="negative")
-    said = Explanation.from_dict(answer(looprop("explain", TEXT, "--model", classifier, "-m", "attnlrp", "--target", "negative", "--json")))
+    said = Explanation.from_dict(
+        answer(looprop("explain", TEXT, "--model", classifier, "-m", "attnlrp", "--target", "negative", "--json"))
+    )
     assert said.features == ours.features
     assert (said.label, said.target, said.method, said.text) == ("negative", 0, "attnlrp", TEXT)
     np.testing.assert_allclose(said.scores, ours.scores, rtol=1e-5, atol=1e-7)
@@ -35,7 +37,10 @@ def test_the_json_is_what_python_gives(looprop: Run, classifier: str) -> None:
 def test_several_methods_come_with_leave_one_out(looprop: Run, classifier: str) -> None:
     arguments = ("explain", TEXT, "--model", classifier, "-m", "cp-lrp", "-m", "ig[steps=4]", "--json")
     assert [e.method for e in Explanations.from_dict(answer(looprop(*arguments)))] == ["loo", "cp-lrp", "ig[steps=4]"]
-    assert [e.method for e in Explanations.from_dict(answer(looprop(*arguments, "--no-loo")))] == ["cp-lrp", "ig[steps=4]"]
+    assert [e.method for e in Explanations.from_dict(answer(looprop(*arguments, "--no-loo")))] == [
+        "cp-lrp",
+        "ig[steps=4]",
+    ]
     one = answer(looprop("explain", TEXT, "--model", classifier, "-m", "cp-lrp", "--loo", "--json"))
     assert [e.method for e in Explanations.from_dict(one)] == ["loo", "cp-lrp"]
 
@@ -87,7 +92,9 @@ def test_with_colour_there_are_colours(looprop: Run, classifier: str, monkeypatc
 def test_files_are_written_and_named_on_standard_error(looprop: Run, classifier: str, tmp_path: Path) -> None:
     for methods in (["-m", "cp-lrp"], ["-m", "cp-lrp", "-m", "attnlrp"]):
         page, picture = tmp_path / f"{len(methods)}.html", tmp_path / f"{len(methods)}.png"
-        result = looprop("explain", TEXT, "--model", classifier, *methods, "--html", str(page), "--png", str(picture), "--json")
+        result = looprop(
+            "explain", TEXT, "--model", classifier, *methods, "--html", str(page), "--png", str(picture), "--json"
+        )
         assert answer(result)
         assert f"wrote {page}" in result.stderr
         assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
@@ -98,16 +105,21 @@ def test_files_are_written_and_named_on_standard_error(looprop: Run, classifier:
 def test_the_page_opens_and_text_stays_text(looprop: Run, classifier: str, tmp_path: Path, browser: Browser) -> None:
     page = tmp_path / "page.html"
     text = "<script>x</script> unbelievable"
-    assert looprop("explain", text, "--model", classifier, "-m", "cp-lrp", "-m", "loo", "--html", str(page)).exit_code == 0
+    assert (
+        looprop("explain", text, "--model", classifier, "-m", "cp-lrp", "-m", "loo", "--html", str(page)).exit_code == 0
+    )
     browser.open(page)
     assert browser.errors == []
     assert browser.evaluate("document.querySelector('main script')") is None
     assert "<script>x</script>" in browser.evaluate("document.querySelector('.tokens .strip').textContent")
     browser.hover(".tokens .strip .f")
-    assert "position 1 of" in browser.evaluate("getComputedStyle(document.querySelector('.tokens .strip .f:hover'), '::after').content")
+    assert "position 1 of" in browser.evaluate(
+        "getComputedStyle(document.querySelector('.tokens .strip .f:hover'), '::after').content"
+    )
     browser.click(".word-switch")
     words = browser.evaluate(
-        "[...document.querySelectorAll('.words .strip .f')].filter(e => e.getClientRects().length).map(e => e.textContent)"
+        "[...document.querySelectorAll('.words .strip .f')].filter(e => e.getClientRects().length).map(e => "
+        "e.textContent)"
     )
     assert "unbelievable" in words
 
@@ -129,7 +141,9 @@ def test_continuations_given_and_generated(looprop: Run, language_model: str) ->
     arguments = ("explain", "the film is", "--model", language_model, "--json")
     given = answer(looprop(*arguments, "--continuation", " good"))
     assert given["label"] == " good"
-    assert given["output"] == pytest.approx(load(language_model).explain("the film is", target="continuation: good").output, abs=1e-5)
+    assert given["output"] == pytest.approx(
+        load(language_model).explain("the film is", target="continuation: good").output, abs=1e-5
+    )
     assert "".join(given["features"]) == "the film is"  # type: ignore[arg-type]
     generated = looprop(*arguments, "--generate", "3")
     assert answer(generated)["label"]
@@ -142,7 +156,9 @@ def test_a_contrast_of_two_tokens(looprop: Run, language_model: str) -> None:
     assert len(good) == len(bad) == 1
     found = answer(looprop("explain", "the film is", "--model", language_model, "--target", " good, bad", "--json"))
     assert found["target"] == [good[0], bad[0]]
-    by_id = answer(looprop("explain", "the film is", "--model", language_model, "--target", f"id:{good[0]},id:{bad[0]}", "--json"))
+    by_id = answer(
+        looprop("explain", "the film is", "--model", language_model, "--target", f"id:{good[0]},id:{bad[0]}", "--json")
+    )
     assert by_id["target"] == found["target"]
 
 
@@ -150,7 +166,9 @@ def test_a_template_that_begins_like_the_tokenizer_is_not_doubled() -> None:
     tokenizer = byte_fallback()  # puts <s> before every text
     tokenizer.chat_template = "{{ bos_token }}" + CHAT
     text = chat_text(tokenizer, "good")
-    template = tokenizer.apply_chat_template([{"role": "user", "content": "good"}], tokenize=True, add_generation_prompt=True)
+    template = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "good"}], tokenize=True, add_generation_prompt=True
+    )
     wanted = template if isinstance(template, list) else template["input_ids"]
     assert tokenizer(text)["input_ids"] == wanted
     assert wanted.count(tokenizer.bos_token_id) == 1

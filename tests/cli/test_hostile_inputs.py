@@ -1,4 +1,6 @@
-"""What people and machines may throw at the command line: no traceback, the right exit code, one line, nothing half-written."""
+"""What people and machines may throw at the command line: no traceback, the right exit code, one line, nothing
+half-written.
+"""
 
 import shutil
 from pathlib import Path
@@ -48,7 +50,7 @@ HOSTILE: dict[str, tuple[list[str], str | bytes | None, int, str]] = {
     "two kinds of target": (["good", "--target", "1", "--generate", "2"], None, 2, "exclude"),
     "no tokens to generate": (["good", "--generate", "0"], None, 2, "--generate"),
     "unknown option": (["good", "--colour"], None, 2, "--colour"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -97,7 +99,16 @@ def test_places_that_cannot_be_written_are_found_before_anything_is_computed(
 
 
 @pytest.mark.parametrize(
-    "damage", ["no such folder", "empty folder", "no weights", "pickled weights", "half the weights", "broken config", "strange kind"]
+    "damage",
+    [
+        "no such folder",
+        "empty folder",
+        "no weights",
+        "pickled weights",
+        "half the weights",
+        "broken config",
+        "strange kind",
+    ],
 )
 def test_models_that_cannot_be_loaded(looprop: Run, classifier: str, tmp_path: Path, damage: str) -> None:
     folder = tmp_path / "model"
@@ -116,7 +127,9 @@ def test_models_that_cannot_be_loaded(looprop: Run, classifier: str, tmp_path: P
     elif damage == "broken config":
         config.write_text("{", encoding="utf-8")
     elif damage == "strange kind":
-        config.write_text(config.read_text(encoding="utf-8").replace("ForSequenceClassification", "ForPreTraining"), encoding="utf-8")
+        config.write_text(
+            config.read_text(encoding="utf-8").replace("ForSequenceClassification", "ForPreTraining"), encoding="utf-8"
+        )
     result = looprop("explain", "good", "--model", str(folder))
     assert result.exit_code == 1, result.output
     assert result.stdout == ""
@@ -155,7 +168,13 @@ def test_debug_shows_where(looprop: Run, classifier: str) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_other_commands(
-    looprop: Run, classifier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, said: str
+    looprop: Run,
+    classifier: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    code: int,
+    said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("empty.txt").write_text("\n\n", encoding="utf-8")

@@ -44,7 +44,9 @@ def clean() -> dict[str, str]:
 
 @pytest.mark.slow
 def test_explain(tools: Path, tmp_path: Path) -> None:
-    run = subprocess.run([tools / "looprop", "explain", TEXT], cwd=tmp_path, env=clean(), capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [tools / "looprop", "explain", TEXT], cwd=tmp_path, env=clean(), capture_output=True, text=True, check=False
+    )
     assert (run.returncode, run.stderr) == (0, "")
     assert "target positive" in run.stdout
     assert "bad[" in run.stdout
@@ -53,7 +55,9 @@ def test_explain(tools: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_json_goes_through_a_pipe(tools: Path, tmp_path: Path) -> None:
     line = f'"{tools}/looprop" explain "{TEXT}" --json | "{tools}/python" -m json.tool'
-    run = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=tmp_path, env=clean(), capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], cwd=tmp_path, env=clean(), capture_output=True, text=True, check=False
+    )
     assert (run.returncode, run.stderr) == (0, "")
     assert '"schema": "looprop.explanation"' in run.stdout
 
@@ -73,6 +77,8 @@ def test_the_page_opens(tools: Path, tmp_path: Path, browser: Browser) -> None:
 @pytest.mark.slow
 def test_the_installed_package_is_not_this_source_tree(tools: Path, tmp_path: Path) -> None:
     script = "import looprop; print(looprop.__file__)"
-    run = subprocess.run([tools / "python", "-c", script], cwd=tmp_path, env=clean(), capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [tools / "python", "-c", script], cwd=tmp_path, env=clean(), capture_output=True, text=True, check=True
+    )
     assert not Path(run.stdout.strip()).is_relative_to(ROOT)
     assert sys.prefix not in run.stdout

@@ -10,10 +10,10 @@ from browser import Browser
 from cli.conftest import Run
 from looprop.cli.demonstration import from_rows
 from looprop.cli.summaries import by_agreement
-from looprop.evaluation.table import Evaluation
-from looprop.evaluation.verb import evaluate
+from looprop.evaluation.evaluate import evaluate
+from looprop.evaluation.result import Evaluation
 from looprop.inputs.examples import Example, make_dataset
-from looprop.methods.catalogue import CATALOGUE
+from looprop.methods.names import CATALOGUE
 from looprop.workbench import load
 
 TEXTS = ["the film is not good", "a very bad movie", "unbelievable fun"]
@@ -52,8 +52,23 @@ def test_completion_can_be_shown(looprop: Run, monkeypatch: pytest.MonkeyPatch) 
     assert "LOOPROP_COMPLETE" in looprop("--show-completion", "bash").output
 
 
-def test_evaluate_prints_the_summary_that_python_gives(looprop: Run, classifier: str, texts: str, tmp_path: Path) -> None:
-    arguments = ("evaluate", texts, "--model", classifier, "-m", "loo", "-m", "cp-lrp", "--metric", "loo-r", "--metric", "delta")
+def test_evaluate_prints_the_summary_that_python_gives(
+    looprop: Run, classifier: str, texts: str, tmp_path: Path
+) -> None:
+    arguments = (
+        "evaluate",
+        texts,
+        "--model",
+        classifier,
+        "-m",
+        "loo",
+        "-m",
+        "cp-lrp",
+        "--metric",
+        "loo-r",
+        "--metric",
+        "delta",
+    )
     page, folder = tmp_path / "page.html", tmp_path / "out"
     said = json.loads(looprop(*arguments, "--json", "--html", str(page), "--out", str(folder)).stdout)
     ours = evaluate(load(classifier), TEXTS, methods=["loo", "cp-lrp"], metrics=["loo-r", "delta"])
@@ -69,7 +84,9 @@ def test_evaluate_prints_the_summary_that_python_gives(looprop: Run, classifier:
 def test_evaluate_draws_a_subset_and_says_so(looprop: Run, classifier: str, texts: str) -> None:
     shown = looprop("evaluate", texts, "--model", classifier, "-m", "random", "--limit", "2").stdout
     assert "subset: 2 of 3" in shown
-    assert "subset: 2 of 24" in looprop("evaluate", "demo", "--model", classifier, "-m", "random", "--limit", "2").stdout
+    assert (
+        "subset: 2 of 24" in looprop("evaluate", "demo", "--model", classifier, "-m", "random", "--limit", "2").stdout
+    )
 
 
 def test_a_method_that_fails_somewhere_is_named(looprop: Run, classifier: str, texts: str) -> None:
@@ -99,7 +116,9 @@ def test_explanations_come_back_from_rows(classifier: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_demo_writes_a_page_with_every_method_and_sentence(looprop: Run, classifier: str, tmp_path: Path, browser: Browser) -> None:
+def test_demo_writes_a_page_with_every_method_and_sentence(
+    looprop: Run, classifier: str, tmp_path: Path, browser: Browser
+) -> None:
     page = tmp_path / "demo.html"
     result = looprop("demo", "--model", classifier, "--html", str(page))
     assert result.exit_code == 0, result.output
@@ -116,7 +135,8 @@ def test_demo_writes_a_page_with_every_method_and_sentence(looprop: Run, classif
 def test_reproduce_and_report(looprop: Run, classifier: str, texts: str, tmp_path: Path) -> None:
     spec = tmp_path / "own.yaml"
     spec.write_text(
-        "name: own\nkind: texts\nquestion: Does it run?\nmethods: [loo, cp-lrp]\nmetrics: [loo-r, loo-r-no-special, morf, lerf, delta]\n"
+        "name: own\nkind: texts\nquestion: Does it run?\nmethods: [loo, cp-lrp]\nmetrics: [loo-r, loo-r-no-special, "
+        "morf, lerf, delta]\n"
         "data:\n  texts.txt: {}\n",
         encoding="utf-8",
     )

@@ -65,13 +65,17 @@ def test_closed_standard_output() -> None:
 
 
 def test_a_terminal_without_unicode() -> None:
-    run = subprocess.run([*COMMAND, "methods"], env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False)
+    run = subprocess.run(
+        [*COMMAND, "methods"], env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False
+    )
     assert (run.returncode, run.stderr) == (0, b"")
 
 
 @pytest.mark.slow
 def test_json_alone_on_standard_output(classifier: str) -> None:
-    run = subprocess.run([*COMMAND, "explain", "good fun", "--model", classifier, "--json"], capture_output=True, check=True)
+    run = subprocess.run(
+        [*COMMAND, "explain", "good fun", "--model", classifier, "--json"], capture_output=True, check=True
+    )
     assert json.loads(run.stdout)["text"] == "good fun"
     assert run.stderr == b""
 
@@ -87,18 +91,28 @@ def test_ctrl_c_in_the_middle_of_a_run(classifier: str, tmp_path: Path) -> None:
     page.write_text("as it was", encoding="utf-8")
     arguments = ["explain", "good fun", "--model", classifier, "-m", "cp-lrp", "-m", "loo", "--html", str(page)]
     run = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, *arguments], capture_output=True, text=True, check=False, preexec_fn=takes_ctrl_c
+        [sys.executable, "-c", INTERRUPTED, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=takes_ctrl_c,
     )
     assert (run.returncode, run.stdout) == (130, "")
     # A progress bar may stand before it: after two seconds there is one.
     assert run.stderr.splitlines()[-1].endswith("looprop: interrupted")
     assert "Traceback" not in run.stderr
-    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("page.html", "as it was")]
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [
+        ("page.html", "as it was")
+    ]
 
 
 def test_ctrl_c_while_it_starts() -> None:
     run = subprocess.Popen(
-        [*COMMAND, "explain", "good"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=takes_ctrl_c
+        [*COMMAND, "explain", "good"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=takes_ctrl_c,
     )
     time.sleep(0.6)
     run.send_signal(signal.SIGINT)

@@ -4,7 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from looprop.display.colour import DARK, LIGHT, TERMINAL, Scale, colour_of, contrast, format_hex, from_oklab, luminance, parse, to_oklab
+from looprop.display.colour import (
+    DARK,
+    LIGHT,
+    TERMINAL,
+    Scale,
+    colour_of,
+    contrast,
+    format_hex,
+    from_oklab,
+    luminance,
+    parse,
+    to_oklab,
+)
 
 SCALES = [LIGHT, DARK, TERMINAL]
 VALUES = [step / 50 - 1 for step in range(101)]

@@ -85,5 +85,8 @@ def test_degenerate_scores(scores: list[float]) -> None:
 
 
 def test_no_pyplot() -> None:
-    script = "import sys, looprop.display.figures as f; f.bars(f.Strip(['a'], [1.0])); sys.exit('matplotlib.pyplot' in sys.modules)"
+    script = (
+        "import sys, looprop.display.figures as f; f.bars(f.Strip(['a'], [1.0])); sys.exit('matplotlib.pyplot' in "
+        "sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

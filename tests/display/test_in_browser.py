@@ -33,7 +33,9 @@ WORDS = Strip(
 @pytest.fixture
 def explanation(tmp_path: Path) -> Path:
     path = tmp_path / "explanation.html"
-    path.write_text(explanation_page("positive, by cp-lrp", View(TOKENS, WORDS), subtitle="Unreal fun"), encoding="utf-8")
+    path.write_text(
+        explanation_page("positive, by cp-lrp", View(TOKENS, WORDS), subtitle="Unreal fun"), encoding="utf-8"
+    )
     return path
 
 
@@ -46,7 +48,9 @@ def comparison(tmp_path: Path) -> Path:
 
 def shown(browser: Browser, selector: str) -> list[str]:
     """The texts of all elements that can be seen."""
-    script = f"[...document.querySelectorAll('{selector}')].filter(e => e.getClientRects().length).map(e => e.textContent)"
+    script = (
+        f"[...document.querySelectorAll('{selector}')].filter(e => e.getClientRects().length).map(e => e.textContent)"
+    )
     texts: list[str] = browser.evaluate(script)
     return texts
 
@@ -97,7 +101,10 @@ def test_word_switch(browser: Browser, explanation: Path) -> None:
 def test_selected_text_is_the_text(browser: Browser, explanation: Path) -> None:
     browser.open(explanation)
     browser.evaluate("getSelection().selectAllChildren(document.querySelector('.strip'))")
-    assert browser.evaluate("getSelection().toString()") == "[CLS] un##real <script>document.title='hacked'</script> fun sink"
+    assert (
+        browser.evaluate("getSelection().toString()")
+        == "[CLS] un##real <script>document.title='hacked'</script> fun sink"
+    )
 
 
 def test_sorting_by_any_column(browser: Browser, explanation: Path) -> None:
@@ -112,7 +119,9 @@ def test_sorting_by_any_column(browser: Browser, explanation: Path) -> None:
     browser.click(".tokens thead th", 0)
     browser.click(".tokens thead th", 0)
     assert browser.evaluate(scores) == list(TOKENS.scores)
-    assert browser.evaluate("[...document.querySelectorAll('.tokens th[aria-sort]')].map(h => h.getAttribute('aria-sort'))") == [
+    assert browser.evaluate(
+        "[...document.querySelectorAll('.tokens th[aria-sort]')].map(h => h.getAttribute('aria-sort'))"
+    ) == [
         "ascending",
         "none",
         "none",
@@ -186,7 +195,9 @@ def test_narrow_window_does_not_scroll_sideways(browser: Browser, explanation: P
 def test_notebook_output_works_without_a_script(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "notebook.html"
     outputs = explanation_fragment("one", View(TOKENS, WORDS)) + explanation_fragment("two", View(TOKENS, WORDS))
-    path.write_text(f"<!DOCTYPE html><meta charset='utf-8'><body data-jp-theme-light='true'>{outputs}", encoding="utf-8")
+    path.write_text(
+        f"<!DOCTYPE html><meta charset='utf-8'><body data-jp-theme-light='true'>{outputs}", encoding="utf-8"
+    )
     browser.open(path)
     both = len(TOKENS.features) + len(TOKENS.features)
     assert len(shown(browser, ".f")) == both

@@ -84,7 +84,11 @@ class Reader(HTMLParser):
             self.text += data
 
     def features(self) -> list[dict[str, str | None]]:
-        return [attributes for tag, attributes in self.tags if tag == "span" and "f" in (attributes.get("class") or "").split()]
+        return [
+            attributes
+            for tag, attributes in self.tags
+            if tag == "span" and "f" in (attributes.get("class") or "").split()
+        ]
 
 
 def view(features: list[str], name: str = "loo", r: float | None = None) -> View:
@@ -95,7 +99,9 @@ def view(features: list[str], name: str = "loo", r: float | None = None) -> View
 
 def every_page() -> dict[str, str]:
     one, two = view(HOSTILE), view(HOSTILE, name="<i>", r=0.5)
-    hostile_table = table([Column("<th>", bars=True), Column("x")], [[Cell(1.0, tip="<tip>"), "<td>"], [Cell(-1.0, text="<t>"), "&"]])
+    hostile_table = table(
+        [Column("<th>", bars=True), Column("x")], [[Cell(1.0, tip="<tip>"), "<td>"], [Cell(-1.0, text="<t>"), "&"]]
+    )
     return {
         "explanation": explanation_page("<title>", one, subtitle="<sub>", footer="<foot>"),
         "comparison": comparison_page("<title>", [[one, two]]),
@@ -125,13 +131,20 @@ def test_hostile_text_stays_text(name: str) -> None:
 def test_nothing_from_the_network(name: str) -> None:
     source = every_page()[name]
     assert not re.search(r"https?:|//\w+\.\w|@import|url\(", source)
-    loads = [(tag, key) for tag, attributes in Reader(source).tags for key in attributes if key in {"src", "href", "srcset", "action"}]
+    loads = [
+        (tag, key)
+        for tag, attributes in Reader(source).tags
+        for key in attributes
+        if key in {"src", "href", "srcset", "action"}
+    ]
     assert not loads
 
 
 def test_pages_forbid_the_network_themselves() -> None:
     policy = next(
-        a["content"] for t, a in Reader(every_page()["table"]).tags if t == "meta" and a.get("http-equiv") == "Content-Security-Policy"
+        a["content"]
+        for t, a in Reader(every_page()["table"]).tags
+        if t == "meta" and a.get("http-equiv") == "Content-Security-Policy"
     )
     assert policy is not None
     assert policy.startswith("default-src 'none'")
@@ -156,7 +169,13 @@ def test_strip_is_the_text_itself() -> None:
 def test_colours_of_a_strip() -> None:
     shown = Strip(["a", "b", "c", "d", "e"], [1.0, -2.0, 0.0, 50.0, math.nan], outside_scale=frozenset({3}))
     marks = [(a["class"], a["style"]) for a in Reader(strip(shown)).features()]
-    assert marks == [("f p", "--m:50.0%"), ("f n", "--m:100.0%"), ("f p", "--m:0.0%"), ("f outside", ""), ("f outside", "")]
+    assert marks == [
+        ("f p", "--m:50.0%"),
+        ("f n", "--m:100.0%"),
+        ("f p", "--m:0.0%"),
+        ("f outside", ""),
+        ("f outside", ""),
+    ]
 
 
 def test_value_on_hover() -> None:
@@ -196,7 +215,11 @@ def test_bars_start_at_zero() -> None:
 
 
 def test_table_cells() -> None:
-    source = table([Column("name"), Column("x", tip="why")], [["a", Cell(1.5, best=True)], ["b", Cell(math.nan)]], strong=frozenset({1}))
+    source = table(
+        [Column("name"), Column("x", tip="why")],
+        [["a", Cell(1.5, best=True)], ["b", Cell(math.nan)]],
+        strong=frozenset({1}),
+    )
     assert '<td class="num best" data-sort="1.5">1.50</td>' in source
     assert '<tr class="strong"><td class="short">b</td><td class="num" data-sort="nan">–</td></tr>' in source
     assert 'title="why"' in source
@@ -204,7 +227,9 @@ def test_table_cells() -> None:
 
 
 def test_heat_table_scales_each_column() -> None:
-    source = heat_table(["a", "b", "sink"], ["x", "y"], [[1.0, 10.0], [-2.0, 5.0], [99.0, 99.0]], uncoloured=frozenset({2}))
+    source = heat_table(
+        ["a", "b", "sink"], ["x", "y"], [[1.0, 10.0], [-2.0, 5.0], [99.0, 99.0]], uncoloured=frozenset({2})
+    )
     assert re.findall(r'class="heat (\w+)" style="([^"]*)"', source) == [
         ("p", "--m:50.0%"),
         ("p", "--m:100.0%"),
@@ -225,7 +250,14 @@ def test_word_view_beside_the_token_view() -> None:
 
 def test_comparison_shows_r_to_loo() -> None:
     source = comparison_page(
-        "t", [[view(["a", "b"], r=1.0), view(["a", "b"], name="cp-lrp", r=-0.25), view(["a", "b"], name="flat", r=math.nan)]]
+        "t",
+        [
+            [
+                view(["a", "b"], r=1.0),
+                view(["a", "b"], name="cp-lrp", r=-0.25),
+                view(["a", "b"], name="flat", r=math.nan),
+            ]
+        ],
     )
     assert re.findall(r"r to LOO <b>(.*?)</b>", source) == ["+1.00", "−0.25", "undefined"]
 
@@ -237,6 +269,11 @@ def test_facts_are_pairs() -> None:
 
 def test_fragment_style_touches_nothing_else() -> None:
     style = re.sub(r"/\*.*?\*/", "", re.search(r"<style>(.*?)</style>", fragment(""), re.S)[1], flags=re.S)  # type: ignore[index]
-    selectors = [s.strip() for block in re.findall(r"([^{}]+)\{", style) if not block.strip().startswith("@") for s in block.split(",")]
+    selectors = [
+        s.strip()
+        for block in re.findall(r"([^{}]+)\{", style)
+        if not block.strip().startswith("@")
+        for s in block.split(",")
+    ]
     assert selectors
     assert all(".looprop" in selector or selector.count("(") != selector.count(")") for selector in selectors)

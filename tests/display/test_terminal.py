@@ -22,7 +22,12 @@ SHOWN = Strip(
 def printed(what: RenderableType, *, colour: bool) -> str:
     file = io.StringIO()
     console = Console(
-        file=file, width=90, force_terminal=colour, color_system="truecolor" if colour else None, no_color=not colour, _environ={}
+        file=file,
+        width=90,
+        force_terminal=colour,
+        color_system="truecolor" if colour else None,
+        no_color=not colour,
+        _environ={},
     )
     console.print(what)
     return file.getvalue()
@@ -70,7 +75,9 @@ def test_comparison_with_r() -> None:
 
 @pytest.mark.parametrize("colour", [True, False])
 def test_hostile_text_is_shown_not_obeyed(colour: bool) -> None:
-    hostile = Strip(["\x1b[2J", "[bold red]x[/]", "\u202e", "\n", "\r"], [1.0, 0.5, -1.0, 0.2, 0.1], name="\x1b]0;t\x07")
+    hostile = Strip(
+        ["\x1b[2J", "[bold red]x[/]", "\u202e", "\n", "\r"], [1.0, 0.5, -1.0, 0.2, 0.1], name="\x1b]0;t\x07"
+    )
     text = printed(terminal.explanation(hostile, colour=colour), colour=colour)
     assert "\x1b[2J" not in text
     assert "[bold red]x[/]" in text
@@ -79,7 +86,9 @@ def test_hostile_text_is_shown_not_obeyed(colour: bool) -> None:
 
 
 def test_table_aligns_numbers() -> None:
-    text = printed(terminal.table(["method", "r"], [["loo", "1.00"], ["cp", "-0.25"]], numeric=frozenset({1})), colour=False)
+    text = printed(
+        terminal.table(["method", "r"], [["loo", "1.00"], ["cp", "-0.25"]], numeric=frozenset({1})), colour=False
+    )
     assert [line.rstrip() for line in text.splitlines()] == ["method      r", "loo      1.00", "cp      -0.25"]
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 import looprop
 from evaluation.tiny import TEXTS
 from looprop.errors import DataError, InputError, UnknownNameError
-from looprop.evaluation.table import Evaluation
+from looprop.evaluation.result import Evaluation
 from looprop.methods.base import Attribution, Method
 from looprop.models.subject import Subject
 from looprop.workbench import Workbench
@@ -55,7 +55,9 @@ def rows_of(result: Evaluation, method: str) -> list[dict]:
 
 def test_one_row_per_example_and_method_in_order(result: Evaluation) -> None:
     methods = ["loo", "cp-lrp", "loo[removal=mask-token]", "random", "position", "length"]
-    assert [(row["example"], row["method"]) for row in result.rows] == [(str(i), name) for i in range(3) for name in methods]
+    assert [(row["example"], row["method"]) for row in result.rows] == [
+        (str(i), name) for i in range(3) for name in methods
+    ]
 
 
 @pytest.mark.parametrize("method", ["loo", "cp-lrp", "position"])
@@ -93,7 +95,9 @@ def test_leave_one_out_costs_one_pass_per_token_and_agrees_with_itself(result: E
 
 def test_the_cost_of_a_method_does_not_depend_on_what_ran_before(tiny: Workbench) -> None:
     alone = looprop.evaluate(tiny, TEXTS[:2], ["loo[removal=mask-token]", "looprop"], ["loo-r"])
-    after = looprop.evaluate(tiny, TEXTS[:2], ["loo", "ig[steps=5]", "loo[removal=mask-token]", "looprop"], ["loo-r", "morf"])
+    after = looprop.evaluate(
+        tiny, TEXTS[:2], ["loo", "ig[steps=5]", "loo[removal=mask-token]", "looprop"], ["loo-r", "morf"]
+    )
     for method in ("loo[removal=mask-token]", "looprop"):
         assert [row["cost"] for row in rows_of(alone, method)] == [row["cost"] for row in rows_of(after, method)]
 
@@ -162,7 +166,9 @@ def test_protocol_paper_normalises_and_counts_flips(tiny: Workbench) -> None:
 
 def test_summary_and_comparison_take_part_of_all_examples(result: Evaluation) -> None:
     for metric in result.metrics:
-        assert result["cp-lrp"].metrics[metric].mean == pytest.approx(np.mean([row[metric] for row in rows_of(result, "cp-lrp")]))
+        assert result["cp-lrp"].metrics[metric].mean == pytest.approx(
+            np.mean([row[metric] for row in rows_of(result, "cp-lrp")])
+        )
     pairs = {frozenset((c.better, c.worse)) for c in result.compare("loo-r")}
     assert len(pairs) == math.comb(5, 2), "leave-one-out is the reference of r and takes no part"
     assert len(result.compare("delta")) == math.comb(6, 2)
@@ -192,7 +198,9 @@ def test_tables_and_html(result: Evaluation) -> None:
 
 def test_another_engine_may_answer_in_any_order(tiny: Workbench) -> None:
     plain = looprop.evaluate(tiny, TEXTS[:3], ["cp-lrp"], ["loo-r"])
-    turned = looprop.evaluate(tiny, TEXTS[:3], ["cp-lrp"], ["loo-r"], engine=lambda work, items: map(work, reversed(list(items))))
+    turned = looprop.evaluate(
+        tiny, TEXTS[:3], ["cp-lrp"], ["loo-r"], engine=lambda work, items: map(work, reversed(list(items)))
+    )
     assert [row["loo-r"] for row in plain.rows] == [row["loo-r"] for row in turned.rows]
 
 

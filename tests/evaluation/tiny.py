@@ -24,7 +24,9 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     """Splits at spaces; [CLS] and [SEP] around."""
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(SPECIAL + WORDS)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **names)
 
@@ -33,9 +35,15 @@ def tiny_model(layers: int = 3, seed: int = 0) -> BertForSequenceClassification:
     """A random BERT whose attention is not flat."""
     torch.manual_seed(seed)
     config = BertConfig(
-        vocab_size=len(SPECIAL) + len(WORDS), hidden_size=16, num_hidden_layers=layers, num_attention_heads=2, intermediate_size=24,
-        max_position_embeddings=64, num_labels=2, pad_token_id=0,
-    )  # fmt: skip
+        vocab_size=len(SPECIAL) + len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=64,
+        num_labels=2,
+        pad_token_id=0,
+    )
     model = BertForSequenceClassification(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():

@@ -88,7 +88,9 @@ def test_the_line_is_complete(family: str) -> None:
 def test_models_that_normalise_their_embeddings_need_another_baseline() -> None:
     """Norms that come first make every embedding but zero one size: the answer jumps where the line leaves zero."""
     subject = subject_of("llama", length=6)
-    with pytest.warns(IntegratedGradientsWarning, match="baseline='pad' or 'mask' if the model normalises its embeddings"):
+    with pytest.warns(
+        IntegratedGradientsWarning, match="baseline='pad' or 'mask' if the model normalises its embeddings"
+    ):
         IntegratedGradients(steps=64).attribute([subject])
     (found,) = IntegratedGradients(steps=64, baseline="mask").attribute([subject])
     assert found.residual is not None
@@ -142,7 +144,9 @@ def test_baselines_of_tokens(baseline: Any) -> None:
     ids = subject.encoded.inputs["input_ids"].clone()
     ids[0, 2] = token
     encoded = encode(ids)
-    (still,) = IntegratedGradients(steps=3, baseline=baseline).attribute([Subject(adapter, encoded, Target((1,), "1"), partition(encoded))])
+    (still,) = IntegratedGradients(steps=3, baseline=baseline).attribute(
+        [Subject(adapter, encoded, Target((1,), "1"), partition(encoded))]
+    )
     assert still.scores[2] == 0.0
 
 
@@ -196,7 +200,9 @@ class TwoLookUps(OwnLookUp):
         return self.head((self.embedding(input_ids) * self.embedding(input_ids)).mean(1))
 
 
-@pytest.mark.parametrize(("model", "message"), [(OwnLookUp(), "was not looked up"), (TwoLookUps(), "looked up more than once")])
+@pytest.mark.parametrize(
+    ("model", "message"), [(OwnLookUp(), "was not looked up"), (TwoLookUps(), "looked up more than once")]
+)
 def test_models_whose_words_are_not_looked_up_once(model: nn.Module, message: str) -> None:
     with pytest.raises(RuleError, match=message):
         make_method("ig").attribute([subject_of("bert", adapter=TextClassifier(model, TOKENIZER))])
@@ -221,4 +227,6 @@ def test_baselines_that_an_input_does_not_have() -> None:
     with pytest.raises(InputError, match="baseline='pad' is for texts"):
         make_method("ig", baseline="pad").attribute([subject_of("vit")])
     with pytest.raises(InputError, match="has no mask token"):
-        make_method("ig", baseline="mask").attribute([subject_of("bert", adapter=TextClassifier(zoo.build("bert"), Tokens()))])
+        make_method("ig", baseline="mask").attribute(
+            [subject_of("bert", adapter=TextClassifier(zoo.build("bert"), Tokens()))]
+        )

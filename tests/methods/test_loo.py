@@ -25,7 +25,9 @@ def right(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("method", ["loo", "ig", "attnlrp", "cp-lrp", "grad-x-input"])
 def test_all_methods_agree_on_a_linear_model(method: str) -> None:
-    """f(x) = w x: leaving out x_i costs x_i w_i, and every way to propagate gives just that. Small integers, so that it is exact."""
+    """f(x) = w x: leaving out x_i costs x_i w_i, and every way to propagate gives just that. Small integers, so that it
+    is exact.
+    """
     model = nn.Linear(4, 2, bias=False)
     with torch.no_grad():
         model.weight.copy_(torch.tensor([[1.0, -2.0, 3.0, 0.0], [4.0, 0.5, -1.0, 2.0]]))

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 import zoo
 from looprop.errors import InputError, UnknownNameError
-from looprop.methods import exact_rows as exact_rows_module
-from looprop.methods.budget import share_budget
+from looprop.methods.looprop import rows as exact_rows_module
+from looprop.methods.looprop.budget import share_budget
+from looprop.methods.looprop.first_order import barring_effect, first_order
 from looprop.methods.registry import make_method
-from looprop.methods.removal_effect import barring_effect, first_order
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.encoded import Encoded, partition
 from looprop.models.image_classifier import ImageClassifier
@@ -51,7 +51,9 @@ def test_barring_effect_is_the_change_of_a_renormalised_softmax() -> None:
     """< G_j, O_j - O_j(without I) > by removing the keys of I and normalising again, row by row."""
     generator = torch.Generator().manual_seed(0)
     heads, length, size = 2, 5, 3
-    logits, value, gradient = (torch.randn(heads, length, n, generator=generator, dtype=torch.float64) for n in (length, size, size))
+    logits, value, gradient = (
+        torch.randn(heads, length, n, generator=generator, dtype=torch.float64) for n in (length, size, size)
+    )
     weights = logits.softmax(-1)
     groups = [[0], [1, 3], [4]]
     member = torch.zeros(len(groups), length, dtype=torch.bool)
@@ -79,7 +81,8 @@ def test_barring_a_key_with_all_the_weight_stays_finite() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["bert", "roberta", "distilbert", "electra", "albert", "modernbert", "mpnet", "gpt2", "llama", "gemma3", "vit"]
+    "name",
+    ["bert", "roberta", "distilbert", "electra", "albert", "modernbert", "mpnet", "gpt2", "llama", "gemma3", "vit"],
 )
 @pytest.mark.parametrize("features", ["token", "chunk:3"])
 def test_all_rows_are_exact_leave_one_out(name: str, features: str) -> None:
@@ -98,7 +101,9 @@ def test_more_rows_come_closer(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "modernbert", "mpnet", "gpt2", "llama", "vit"])
 @pytest.mark.parametrize("features", ["token", "chunk:3"])
-def test_variants_filled_up_to_one_width_answer_as_each_alone(name: str, features: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variants_filled_up_to_one_width_answer_as_each_alone(
+    name: str, features: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     subject = subject_of(name, features=features)
     runs: list[int] = []
     scores(subject, "looprop", rows=3)  # rows are proven now
@@ -129,7 +134,11 @@ def test_refining_everything_is_leave_one_out() -> None:
 
 def test_refinement_takes_the_read_out_first_and_then_the_largest() -> None:
     subject = subject_of("bert")
-    rough, fine, loo = scores(subject, "looprop", rows=0), scores(subject, "looprop", rows=0, refine=3), scores(subject, "loo")
+    rough, fine, loo = (
+        scores(subject, "looprop", rows=0),
+        scores(subject, "looprop", rows=0, refine=3),
+        scores(subject, "loo"),
+    )
     largest = [i for i in np.argsort(-np.abs(rough)) if i != 0][:2]
     changed = sorted([0, *largest])
     np.testing.assert_allclose(fine[changed], loo[changed], atol=1e-9)
@@ -165,7 +174,9 @@ def value_turned(name: str) -> nn.Module:
             attention, heads = layer.attention, 4
             size = attention.self.value.out_features // heads
             for head in range(heads):
-                turn = torch.randn(size, size, generator=generator, dtype=torch.float64) + 3 * torch.eye(size, dtype=torch.float64)
+                turn = torch.randn(size, size, generator=generator, dtype=torch.float64) + 3 * torch.eye(
+                    size, dtype=torch.float64
+                )
                 part = slice(head * size, (head + 1) * size)
                 attention.self.value.weight[part] = turn @ attention.self.value.weight[part]
                 attention.self.value.bias[part] = turn @ attention.self.value.bias[part]
@@ -178,7 +189,9 @@ def value_turned(name: str) -> nn.Module:
 def test_the_gradient_form_does_not_depend_on_how_attention_is_written(rewrite: Any, rows: int) -> None:
     plain, other = subject_of("bert"), subject_of("bert", model=rewrite("bert"))
     assert plain.output == pytest.approx(other.output, abs=1e-10)
-    np.testing.assert_allclose(scores(other, "looprop", rows=rows), scores(plain, "looprop", rows=rows), rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(
+        scores(other, "looprop", rows=rows), scores(plain, "looprop", rows=rows), rtol=1e-5, atol=1e-9
+    )
 
 
 def test_fewer_variants_at_a_time_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +225,8 @@ def test_features_with_true_values_take_no_rows() -> None:
     known = np.isclose(found.scores, loo, rtol=0, atol=1e-9 * np.abs(loo).max())
     assert known.sum() >= 6
     assert known[0]
-    # 6 * 12 pairs for six variants of at most 11 rows that are not their own, the read-out's among them: all that there are.
+    # 6 * 12 pairs for six variants of at most 11 rows that are not their own, the read-out's among them: all that there
+    # are.
     np.testing.assert_allclose(found.scores, loo, atol=1e-6 * np.abs(loo).max())
 
 

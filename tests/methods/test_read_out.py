@@ -11,9 +11,9 @@ import transformers as hf
 from torch import Tensor, nn
 
 import zoo
-from looprop.engine.reductions import Reduction, completing
+from looprop.intercept.reductions import Reduction, completing
+from looprop.methods.looprop.first_order import pooled_effect
 from looprop.methods.registry import make_method
-from looprop.methods.removal_effect import pooled_effect
 from looprop.models.encoded import partition
 from looprop.models.read_out import ReadOut
 from looprop.models.subject import Subject
@@ -40,7 +40,9 @@ class SummedUp(nn.Module):
         found: nn.Module = self.encoder.get_input_embeddings()  # type: ignore[operator]
         return found
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None) -> Tensor:
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
+    ) -> Tensor:
         hidden = self.encoder(input_ids, attention_mask=attention_mask, position_ids=position_ids).last_hidden_state
         if not self.masked:
             return self.head(hidden.mean(dim=1))
@@ -53,18 +55,24 @@ class SummedUp(nn.Module):
 class Pooled(SummedUp):
     """Any read-out from states (B, T, D) and mask (B, T)."""
 
-    def __init__(self, read: Callable[[Tensor, Tensor], Tensor], *, after: Callable[[Tensor], Tensor] = lambda logits: logits) -> None:
+    def __init__(
+        self, read: Callable[[Tensor, Tensor], Tensor], *, after: Callable[[Tensor], Tensor] = lambda logits: logits
+    ) -> None:
         super().__init__()
         self.read, self.after = read, after
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None) -> Tensor:
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
+    ) -> Tensor:
         hidden = self.encoder(input_ids, attention_mask=attention_mask, position_ids=position_ids).last_hidden_state
         assert attention_mask is not None
         return self.after(self.head(self.read(hidden, attention_mask)))
 
 
 MODELS: dict[str, Any] = {
-    "gpt2, last row": lambda: hf.GPT2ForSequenceClassification(hf.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, **SMALL)),
+    "gpt2, last row": lambda: hf.GPT2ForSequenceClassification(
+        hf.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, **SMALL)
+    ),
     "llama, last row": lambda: hf.LlamaForSequenceClassification(hf.LlamaConfig(**SIZES, **SMALL)),
     "modernbert, mean": lambda: hf.ModernBertForSequenceClassification(
         hf.ModernBertConfig(**SIZES, **SMALL, cls_token_id=1, sep_token_id=2, classifier_pooling="mean")
@@ -72,8 +80,12 @@ MODELS: dict[str, Any] = {
     "bert, mean": SummedUp,
     "bert, sum": lambda: SummedUp(counted=False),
     "bert, mean without a mask": lambda: SummedUp(masked=False),
-    "bert, mean of means": lambda: Pooled(lambda hidden, mask: (hidden * mask[:, :, None]).mean(1) / mask.double().mean(1, keepdim=True)),
-    "bert, mean with a count of flags": lambda: Pooled(lambda h, mask: (h * mask[:, :, None]).sum(1) / mask.bool().sum(1, keepdim=True)),
+    "bert, mean of means": lambda: Pooled(
+        lambda hidden, mask: (hidden * mask[:, :, None]).mean(1) / mask.double().mean(1, keepdim=True)
+    ),
+    "bert, mean with a count of flags": lambda: Pooled(
+        lambda h, mask: (h * mask[:, :, None]).sum(1) / mask.bool().sum(1, keepdim=True)
+    ),
 }
 # Read from several rows, but not from all: rows of these cannot be carried.
 PARTLY: dict[str, Any] = {
@@ -119,7 +131,9 @@ def test_removal_equals_the_naive_loop_and_leaves_rows_out(name: str, features: 
     keep = everything(len(subject.features))
     value = SetFunction(subject)
     np.testing.assert_allclose(value(keep), one_by_one(subject, keep), atol=1e-9)
-    assert (value._quick is None) == (name == "bert, mean without a mask"), "there every row is read, also those removed"
+    assert (value._quick is None) == (name == "bert, mean without a mask"), (
+        "there every row is read, also those removed"
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -162,7 +176,9 @@ def test_another_length_is_read_anew() -> None:
 def test_what_does_not_fit_into_memory_once_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = bound("gpt2, last row")
     with monkeypatch.context() as short:
-        short.setattr(type(subject.adapter), "_find_read_out", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError()))
+        short.setattr(
+            type(subject.adapter), "_find_read_out", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError())
+        )
         assert replace(subject).read_out == ReadOut(first=1)
     assert subject.read_out == ReadOut(last=1)
 

@@ -38,12 +38,27 @@ def by_hand(maps: list[np.ndarray], *, residual: bool) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "family", ["bert", "roberta", "distilbert", "albert", "modernbert", "mpnet", "deberta-v2", "gpt2", "llama", "qwen3", "gemma3"]
+    "family",
+    [
+        "bert",
+        "roberta",
+        "distilbert",
+        "albert",
+        "modernbert",
+        "mpnet",
+        "deberta-v2",
+        "gpt2",
+        "llama",
+        "qwen3",
+        "gemma3",
+    ],
 )
 def test_the_weights_are_the_models_own(family: str) -> None:
     subject = subject_of(family)
     for found, wanted in zip(attention_maps(subject.adapter, subject.encoded), own_maps(subject), strict=True):
-        np.testing.assert_allclose(found.numpy(), wanted, atol=1e-6)  # some models take their softmax in single precision
+        np.testing.assert_allclose(
+            found.numpy(), wanted, atol=1e-6
+        )  # some models take their softmax in single precision
 
 
 @pytest.mark.parametrize("residual", [True, False])
@@ -57,7 +72,9 @@ def test_both_forms_on_a_bert(residual: bool) -> None:
 
 def test_the_residual_form_is_the_default() -> None:
     subject = subject_of("bert")
-    default, plain = (make_method("rollout", **options).attribute([subject])[0].scores for options in ({}, {"residual": False}))
+    default, plain = (
+        make_method("rollout", **options).attribute([subject])[0].scores for options in ({}, {"residual": False})
+    )
     np.testing.assert_allclose(default, by_hand(own_maps(subject), residual=True)[0], atol=1e-9)
     assert np.abs(default - plain).max() > 1e-3
 
@@ -109,7 +126,9 @@ def test_nothing_is_left_on_the_model() -> None:
 
 
 def test_heads_that_are_folded_into_the_batch_all_count() -> None:
-    """torch's own attention, asked for its weights, writes them as (B H, T, T): of one input these are H heads, not one."""
+    """torch's own attention, asked for its weights, writes them as (B H, T, T): of one input these are H heads, not
+    one.
+    """
     subject = subject_of("torch-encoder")
     fused = attention_maps(subject.adapter, subject.encoded)
     by_looprop = make_method("looprop").attribute([subject])[0].scores

@@ -11,14 +11,20 @@ import looprop.metrics as metrics
 from looprop.errors import InputError, UnknownNameError
 from looprop.metrics import base
 from looprop.metrics.base import Case, Metric, get_metric, metric_names, register
-from looprop.metrics.states import required_states
+from looprop.metrics.removal_states import required_states
 
 RNG = np.random.default_rng(7)
 SCORES, LOO = RNG.standard_normal(9), RNG.standard_normal(9)
 SPECIAL = np.array([True] + [False] * 7 + [True])
 CHUNKS = np.array([SCORES[0:4].sum(), SCORES[4:8].sum(), SCORES[8:].sum()])
 CASE = Case(
-    SCORES, loo=LOO, special=SPECIAL, curve_scores=CHUNKS, morf_curve=np.array([1.0, 0.5]), lerf_curve=np.array([3.0, 2.0]), output=4.0
+    SCORES,
+    loo=LOO,
+    special=SPECIAL,
+    curve_scores=CHUNKS,
+    morf_curve=np.array([1.0, 0.5]),
+    lerf_curve=np.array([3.0, 2.0]),
+    output=4.0,
 )
 
 
@@ -57,9 +63,13 @@ def test_values_of_the_correlations() -> None:
     assert get_metric("loo-r")(CASE) == pytest.approx(stats.pearsonr(SCORES, LOO).statistic)
     assert get_metric("loo-r-no-special")(CASE) == pytest.approx(stats.pearsonr(SCORES[inner], LOO[inner]).statistic)
     assert get_metric("loo-spearman")(CASE) == pytest.approx(stats.spearmanr(SCORES, LOO).statistic)
-    assert get_metric("loo-spearman-no-special")(CASE) == pytest.approx(stats.spearmanr(SCORES[inner], LOO[inner]).statistic)
+    assert get_metric("loo-spearman-no-special")(CASE) == pytest.approx(
+        stats.spearmanr(SCORES[inner], LOO[inner]).statistic
+    )
     assert get_metric("loo-kendall")(CASE) == pytest.approx(stats.kendalltau(SCORES, LOO).statistic)
-    assert get_metric("loo-kendall-no-special")(CASE) == pytest.approx(stats.kendalltau(SCORES[inner], LOO[inner]).statistic)
+    assert get_metric("loo-kendall-no-special")(CASE) == pytest.approx(
+        stats.kendalltau(SCORES[inner], LOO[inner]).statistic
+    )
     literal = stats.pearsonr(SCORES / SCORES.sum(), LOO / LOO.sum()).statistic
     assert get_metric("loo-r-paper")(CASE) == pytest.approx(literal)
 

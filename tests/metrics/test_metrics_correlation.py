@@ -56,7 +56,9 @@ def test_affine_maps_do_not_change_it_and_a_negative_factor_turns_it(
     a, b = pair
     assume(_varies(a, b))
     measure = KINDS[kind]
-    assert measure(2.0**5 * a + shift, b) == pytest.approx(measure(a, b), abs=1e-12)  # exact in floats: no tie is made or broken
+    assert measure(2.0**5 * a + shift, b) == pytest.approx(
+        measure(a, b), abs=1e-12
+    )  # exact in floats: no tie is made or broken
     assert measure(-a, b) == pytest.approx(-measure(a, b), abs=1e-12)
     assert measure(b, a) == pytest.approx(measure(a, b), abs=1e-12)
     assert pearson(factor * a + shift, b) == pytest.approx(pearson(a, b), abs=1e-9)
@@ -89,7 +91,9 @@ def test_undefined_is_nan_not_zero(kind: str, a: list[float], b: list[float]) ->
 def test_size_of_the_scores_does_not_matter(size: float) -> None:
     a, b = np.array([1.0, 2.0, 4.0, -3.0]), np.array([2.0, 1.0, 5.0, 0.0])
     assert pearson(size * a, b) == pytest.approx(pearson(a, b), abs=1e-12)
-    assert correlate(size * a, b, protocol="paper").value == pytest.approx(correlate(a, b, protocol="paper").value, abs=1e-12)
+    assert correlate(size * a, b, protocol="paper").value == pytest.approx(
+        correlate(a, b, protocol="paper").value, abs=1e-12
+    )
 
 
 def test_equal_maps_agree_fully() -> None:
@@ -103,14 +107,18 @@ def test_equal_maps_agree_fully() -> None:
 def test_paper_protocol_equals_normalising_literally(kind: str, pair: NDArray[np.float64]) -> None:
     a, b = pair
     assume(_varies(a, b) and a.sum() != 0 and b.sum() != 0)
-    literal = ORACLES[kind](a / a.sum(), b / b.sum())  # equal integers stay equal when divided: no tie is made or broken
+    literal = ORACLES[kind](
+        a / a.sum(), b / b.sum()
+    )  # equal integers stay equal when divided: no tie is made or broken
     found = correlate(a, b, kind=kind, protocol="paper")
     assert found.value == pytest.approx(literal, abs=1e-9)
     assert found.flipped == ((a.sum() < 0) != (b.sum() < 0))
     assert abs(found.value) == pytest.approx(abs(correlate(a, b, kind=kind).value), abs=1e-12)
 
 
-@pytest.mark.parametrize(("sign_a", "sign_b", "flipped"), [(1, 1, False), (1, -1, True), (-1, 1, True), (-1, -1, False)])
+@pytest.mark.parametrize(
+    ("sign_a", "sign_b", "flipped"), [(1, 1, False), (1, -1, True), (-1, 1, True), (-1, -1, False)]
+)
 def test_flip_needs_exactly_one_negative_sum(sign_a: int, sign_b: int, flipped: bool) -> None:
     a, b = sign_a * np.array([1.0, 2.0, 3.0]), sign_b * np.array([1.0, 2.0, 5.0])
     assert correlate(a, b, protocol="paper").flipped is flipped
@@ -150,7 +158,9 @@ def test_sign_agreement_counts_by_hand() -> None:
         ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], {"mask": [0, 1, 2]}, "one boolean per feature"),
     ],
 )
-def test_bad_input_names_the_offender(a: list[float], b: list[float], options: dict[str, list[int]], message: str) -> None:
+def test_bad_input_names_the_offender(
+    a: list[float], b: list[float], options: dict[str, list[int]], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         correlate(a, b, **options)  # type: ignore[arg-type]
 

@@ -27,7 +27,9 @@ def interacting(keep: NDArray[np.bool_]) -> NDArray[np.float64]:
     return np.sin(keep @ 2.0 ** np.arange(keep.shape[1]))
 
 
-def curve(scores: NDArray[np.float64], weights: NDArray[np.float64], *, most_relevant_first: bool) -> NDArray[np.float64]:
+def curve(
+    scores: NDArray[np.float64], weights: NDArray[np.float64], *, most_relevant_first: bool
+) -> NDArray[np.float64]:
     return additive(keep_matrix(removal_order(scores, most_relevant_first=most_relevant_first)), weights)
 
 
@@ -36,7 +38,8 @@ def test_additive_model_in_closed_form(weights: list[int]) -> None:
     w = np.array(weights, dtype=float)
     count = len(w)
     falling = np.sort(w)[::-1]  # w_(1) > w_(2) > ...
-    # Removed at step i, w_(i) is missing from steps i to F-1 and present in the i-1 steps before: the weight counts (i-1)/(F-1).
+    # Removed at step i, w_(i) is missing from steps i to F-1 and present in the i-1 steps before: the weight counts
+    # (i-1)/(F-1).
     morf = BIAS + sum((i - 1) / (count - 1) * falling[i - 1] for i in range(1, count + 1))
     lerf = BIAS + sum((count - i) / (count - 1) * falling[i - 1] for i in range(1, count + 1))
     output = BIAS + w.sum()
@@ -101,8 +104,12 @@ def test_insertion_and_deletion_equal_a_walk_through_their_own_states(scores: li
     added = sorted(range(count), key=lambda i: (-s[i], -i))
     deletion_states = [[i not in deleted[:k] for i in range(count)] for k in range(count)]
     insertion_states = [[i in added[:j] for i in range(count)] for j in range(1, count + 1)]
-    assert curves.deletion(output, morf_curve) == pytest.approx(interacting(np.array(deletion_states)).mean(), abs=1e-12)
-    assert curves.insertion(output, lerf_curve) == pytest.approx(interacting(np.array(insertion_states)).mean(), abs=1e-12)
+    assert curves.deletion(output, morf_curve) == pytest.approx(
+        interacting(np.array(deletion_states)).mean(), abs=1e-12
+    )
+    assert curves.insertion(output, lerf_curve) == pytest.approx(
+        interacting(np.array(insertion_states)).mean(), abs=1e-12
+    )
 
 
 def test_one_feature_has_no_step_and_gives_nan() -> None:

@@ -29,7 +29,9 @@ def test_interval_equals_scipy_up_to_resampling(interval: Interval) -> None:
     values = np.random.default_rng(3).exponential(size=60)  # skewed, so that the two kinds differ
     found = bootstrap_mean(values, interval=interval, resamples=20_000)
     name = {"percentile": "percentile", "bca": "BCa"}[interval]
-    oracle = stats.bootstrap((values,), np.mean, n_resamples=20_000, method=name, rng=np.random.default_rng(5)).confidence_interval
+    oracle = stats.bootstrap(
+        (values,), np.mean, n_resamples=20_000, method=name, rng=np.random.default_rng(5)
+    ).confidence_interval
     error = values.std() / math.sqrt(60)
     assert found.low == pytest.approx(oracle.low, abs=0.06 * error)
     assert found.high == pytest.approx(oracle.high, abs=0.06 * error)
@@ -98,12 +100,17 @@ def test_the_seed_decides_and_blocks_change_nothing(monkeypatch: pytest.MonkeyPa
 def test_sign_flips_equal_a_loop_over_all_patterns(alternative: Alternative, differences: list[int]) -> None:
     found = paired_test(differences, [0] * len(differences), alternative=alternative)
     observed = sum(differences)
-    totals = [sum(s * d for s, d in zip(signs, differences, strict=True)) for signs in product((1, -1), repeat=len(differences))]
+    totals = [
+        sum(s * d for s, d in zip(signs, differences, strict=True))
+        for signs in product((1, -1), repeat=len(differences))
+    ]
     hits = [abs(total) >= abs(observed) if alternative == "two-sided" else total >= observed for total in totals]
     assert found.exact
     assert found.p_value == pytest.approx(np.mean(hits))
     assert found.difference == pytest.approx(np.mean(differences))
-    assert (found.wins, found.ties, found.losses) == tuple(sum(np.sign(d) == s for d in differences) for s in (1, 0, -1))
+    assert (found.wins, found.ties, found.losses) == tuple(
+        sum(np.sign(d) == s for d in differences) for s in (1, 0, -1)
+    )
 
 
 @pytest.mark.parametrize("alternative", ["greater", "two-sided"])
@@ -117,7 +124,13 @@ def test_sampled_sign_flips_and_wilcoxon_equal_scipy(alternative: Alternative) -
         return np.mean(x - y, axis=axis)
 
     oracle = stats.permutation_test(
-        (a, b), mean_difference, permutation_type="samples", n_resamples=20_000, alternative=alternative, vectorized=True, rng=rng
+        (a, b),
+        mean_difference,
+        permutation_type="samples",
+        n_resamples=20_000,
+        alternative=alternative,
+        vectorized=True,
+        rng=rng,
     )
     assert not found.exact
     assert 0.01 < oracle.pvalue < 0.3  # neither tail: a wrong direction could not pass
@@ -161,7 +174,8 @@ def test_no_more_false_claims_than_promised() -> None:
 def test_holm_equals_the_literal_procedure(p_values: list[float]) -> None:
     adjusted = holm(p_values)
     assert len(adjusted) == len(p_values)
-    # By definition: go up the sorted p-values, rejecting while p <= alpha / (number left), and stop at the first failure.
+    # By definition: go up the sorted p-values, rejecting while p <= alpha / (number left), and stop at the first
+    # failure.
     for alpha in (0.01, 0.05, 0.2, 0.5, 0.9):
         rejected = set()
         for step, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
@@ -184,7 +198,9 @@ def test_compare_all_names_the_better_one_of_each_pair() -> None:
     assert {(c.better, c.worse) for c in found} == {("middle", "low"), ("high", "low"), ("high", "middle")}
     assert [c.adjusted_p for c in found] == holm([c.test.p_value for c in found]).tolist()
     assert all(c.test.difference > 0 and c.adjusted_p < 0.01 for c in found)
-    assert all(c.test == paired_test(values[c.better], values[c.worse], alternative="two-sided", resamples=2000) for c in found)
+    assert all(
+        c.test == paired_test(values[c.better], values[c.worse], alternative="two-sided", resamples=2000) for c in found
+    )
     turned = compare_all(values, higher_is_better=False, resamples=2000)
     assert {(c.worse, c.better) for c in turned} == {(c.better, c.worse) for c in found}
     assert compare_all({"alone": base}) == ()

@@ -13,9 +13,13 @@ from looprop.metrics.yardsticks import YARDSTICKS, length_scores, position_score
 
 
 def test_random_scores_are_the_same_in_another_process() -> None:
-    program = "from looprop.metrics.yardsticks import random_scores; print(random_scores('déjà vu', 4, seed=3).tolist())"
+    program = (
+        "from looprop.metrics.yardsticks import random_scores; print(random_scores('déjà vu', 4, seed=3).tolist())"
+    )
     environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(sys.path)}
-    output = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    ).stdout
     assert output.strip() == str(random_scores("déjà vu", 4, seed=3).tolist())
 
 

@@ -45,9 +45,17 @@ def adapter_of(name: str, model: nn.Module) -> Adapter:
 
 
 def subject_of(
-    name: str, *, length: int = 11, features: Any = "token", continuation: int = 0, adapter: Adapter | None = None, **build: Any
+    name: str,
+    *,
+    length: int = 11,
+    features: Any = "token",
+    continuation: int = 0,
+    adapter: Adapter | None = None,
+    **build: Any,
 ) -> Subject:
-    """A tiny model of a family bound to a random input. Class or token 1; or the last tokens of the input as a continuation."""
+    """A tiny model of a family bound to a random input. Class or token 1; or the last tokens of the input as a
+    continuation.
+    """
     adapter = adapter or adapter_of(name, zoo.build(name, **build))
     if name == "vit":
         encoded = adapter.encode(torch.randn(1, 16, 16, generator=torch.Generator().manual_seed(3)))
@@ -70,7 +78,9 @@ def value_of(subject: Subject, logits: Tensor) -> float:
 
 
 def kept_positions(subject: Subject, kept: NDArray[np.bool_]) -> list[int]:
-    removed = {position for feature, keep in zip(subject.features, kept, strict=True) if not keep for position in feature}
+    removed = {
+        position for feature, keep in zip(subject.features, kept, strict=True) if not keep for position in feature
+    }
     return [i for i in range(len(subject.encoded)) if i not in removed]
 
 
@@ -94,12 +104,16 @@ def one_by_one(subject: Subject, keep: NDArray[np.bool_]) -> NDArray[np.float64]
 
 
 def masked_vit(model: Any, pixels: Tensor, mask: Tensor) -> Tensor:
-    """A ViT with the patches of mask (1, patches) == 0 barred as keys; the class token stays. Written out from its modules."""
+    """A ViT with the patches of mask (1, patches) == 0 barred as keys; the class token stays. Written out from its
+    modules.
+    """
     x = model.vit.embeddings(pixels)  # (1, 1 + patches, D)
     barred = torch.cat([torch.ones(1, 1), mask], 1) == 0
     for layer in model.vit.layers:
         site, normed = layer.attention, layer.layernorm_before(x)
-        query, key, value = (p(normed).unflatten(-1, (4, -1)).transpose(1, 2) for p in (site.q_proj, site.k_proj, site.v_proj))
+        query, key, value = (
+            p(normed).unflatten(-1, (4, -1)).transpose(1, 2) for p in (site.q_proj, site.k_proj, site.v_proj)
+        )
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         weights = scores.masked_fill(barred[:, None, None], -torch.inf).softmax(-1)
         x = x + site.o_proj((weights @ value).transpose(1, 2).flatten(2))

@@ -144,7 +144,9 @@ class Folded(nn.Module):
     def forward(self, pixel_values: Tensor, barred: Tensor | None = None) -> Tensor:
         patches = pixel_values.unfold(2, 4, 4).unfold(3, 4, 4).flatten(4).flatten(1, 3)  # (B, 16, 16)
         query, key, value = self.mix(self.embed(patches)).chunk(3, -1)
-        query, key, value = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1) for x in (query, key, value))
+        query, key, value = (
+            x.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1) for x in (query, key, value)
+        )
         scores = query @ key.transpose(1, 2)
         if barred is not None:
             scores = scores.masked_fill(barred[:, None], -torch.inf)

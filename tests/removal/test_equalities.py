@@ -14,8 +14,8 @@ from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.subject import Subject
 from looprop.models.target import Target
 from looprop.models.text_classifier import TextClassifier
-from looprop.removal.biases import SiteBias, recorded_biases
 from looprop.removal.set_function import SetFunction
+from looprop.removal.shortcuts.biases import SiteBias, recorded_biases
 from removal.naive import TOKENIZER, adapter_of, curves, encode, everything, leave_one_out, one_by_one, subject_of
 
 FAMILIES = ["bert", "distilbert", "modernbert", "mpnet", "gpt2", "llama", "vit"]
@@ -100,7 +100,7 @@ def test_a_bias_that_is_not_the_models_is_found_out(monkeypatch: pytest.MonkeyPa
     biases = recorded_biases(subject)
     assert biases is not None
     moved = [SiteBias(bias.added.roll(1, -1), bias.scale) for bias in biases]
-    monkeypatch.setattr("looprop.removal.quick.recorded_biases", lambda subject: moved)
+    monkeypatch.setattr("looprop.removal.shortcuts.choose.recorded_biases", lambda subject: moved)
     assert SetFunction(subject)._quick is None
 
 
@@ -111,7 +111,9 @@ def test_decoders_share_prefixes(family: str) -> None:
 
 
 class Counted(torch.overrides.TorchFunctionMode):
-    """Counts the rows that go through linear layers, by the size of what comes out: 48 inside feed-forward blocks, 32 else."""
+    """Counts the rows that go through linear layers, by the size of what comes out: 48 inside feed-forward blocks, 32
+    else.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +134,8 @@ def test_a_bert_computes_only_what_is_new_and_what_somebody_reads() -> None:
     with Counted() as counted:
         value(keep)
     rows, variants = 11 * 11, 11
-    # Layer 1: queries, keys and values of each position once, then the kept rows. Layer 2, after its attention: the read-outs.
+    # Layer 1: queries, keys and values of each position once, then the kept rows. Layer 2, after its attention: the
+    # read-outs.
     assert counted.rows[48] == rows + variants
     assert counted.rows[32] == 3 * 12 + 2 * rows + 3 * rows + 2 * variants + variants  # the last are the pooler's
 
@@ -143,7 +146,8 @@ def test_a_llama_computes_only_what_stands_after_the_removed_token() -> None:
     assert value._quick is not None
     with Counted() as counted:
         value(leave_one_out(12))
-    # Gate and up of two layers. The prefix: 12 rows each time. A variant without token i: rows i + 1 to the end, at least the read-out.
+    # Gate and up of two layers. The prefix: 12 rows each time. A variant without token i: rows i + 1 to the end, at
+    # least the read-out.
     own = sum(max(1, 11 - i) for i in range(12))
     assert counted.rows[48] == 2 * (2 * 12 + own + 12)
 
@@ -158,7 +162,9 @@ def test_very_short_inputs(family: str, length: int) -> None:
 
 @pytest.mark.parametrize("length", [4, 5, 9])
 def test_modernbert_drops_rows_within_its_window_only(length: int) -> None:
-    """local_attention is 8: beyond 4 positions some rows cannot see each other, and dropping would move them together."""
+    """local_attention is 8: beyond 4 positions some rows cannot see each other, and dropping
+    would move them together.
+    """
     subject = subject_of("modernbert", length=length)
     assert (SetFunction(subject)._quick is not None) == (length <= 4)
     keep = everything(length)
@@ -169,9 +175,16 @@ def windowed(name: str) -> Any:
     sizes = {**zoo.DECODER, "head_dim": 8}
     if name == "gpt-neo":
         config: Any = hf.GPTNeoConfig(
-            vocab_size=99, hidden_size=32, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]], window_size=13,
-            max_position_embeddings=64, bos_token_id=1, eos_token_id=2,
-        )  # fmt: skip
+            vocab_size=99,
+            hidden_size=32,
+            num_layers=2,
+            num_heads=4,
+            attention_types=[[["global", "local"], 1]],
+            window_size=13,
+            max_position_embeddings=64,
+            bos_token_id=1,
+            eos_token_id=2,
+        )
         return hf.GPTNeoForCausalLM(config)
     if name == "mistral":
         return hf.MistralForCausalLM(hf.MistralConfig(**sizes, sliding_window=13))
@@ -180,7 +193,9 @@ def windowed(name: str) -> Any:
 
 @pytest.mark.parametrize("name", ["mistral", "gemma3", "gpt-neo"])
 def test_sliding_windows(name: str) -> None:
-    """Up to the very width of the window rows are dropped, although a cache with a window would forget one position there."""
+    """Up to the very width of the window rows are dropped, although a cache with a window would forget one position
+    there.
+    """
     torch.manual_seed(0)
     model = windowed(name).double().eval()
     with torch.no_grad():
@@ -223,9 +238,17 @@ def test_a_continuation_with_shared_prefixes(family: str, budget: int) -> None:
 def bart() -> Any:
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
     config = hf.BartConfig(
-        vocab_size=99, d_model=32, encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=64, num_labels=3,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2, **sizes,
-    )  # fmt: skip
+        vocab_size=99,
+        d_model=32,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_position_embeddings=64,
+        num_labels=3,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        **sizes,
+    )
     return hf.BartForSequenceClassification(config)
 
 
@@ -233,7 +256,15 @@ READ_ELSEWHERE: dict[str, Any] = {
     # Read off at the last token that is no padding.
     "gpt2": lambda: hf.GPT2ForSequenceClassification(
         hf.GPT2Config(
-            vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, pad_token_id=0, num_labels=3, bos_token_id=1, eos_token_id=2
+            vocab_size=99,
+            n_embd=32,
+            n_layer=2,
+            n_head=4,
+            n_positions=64,
+            pad_token_id=0,
+            num_labels=3,
+            bos_token_id=1,
+            eos_token_id=2,
         )
     ),
     "llama": lambda: hf.LlamaForSequenceClassification(hf.LlamaConfig(**zoo.DECODER, num_labels=3)),
@@ -262,11 +293,20 @@ def test_classifiers_that_are_read_off_elsewhere(name: str, length: int) -> None
 def test_a_mean_over_kept_rows_drops_rows_but_not_the_last_layer() -> None:
     torch.manual_seed(0)
     config = hf.ModernBertConfig(
-        **zoo.SMALL, num_labels=3, local_attention=64, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2,
+        **zoo.SMALL,
+        num_labels=3,
+        local_attention=64,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        cls_token_id=1,
+        sep_token_id=2,
         classifier_pooling="mean",
-    )  # fmt: skip
+    )
     model = hf.ModernBertForSequenceClassification(config).double().eval()
-    subject = Subject(TextClassifier(model, TOKENIZER), encode(zoo.token_ids(9)), Target((1,), "1"), tuple((i,) for i in range(9)))
+    subject = Subject(
+        TextClassifier(model, TOKENIZER), encode(zoo.token_ids(9)), Target((1,), "1"), tuple((i,) for i in range(9))
+    )
     assert way_of(subject) == "rows, cut at 0"
     np.testing.assert_allclose(SetFunction(subject)(everything(9)), one_by_one(subject, everything(9)), atol=TOLERANCE)
 
@@ -276,7 +316,9 @@ def test_eager_attention(family: str) -> None:
     model: Any = zoo.build(family, dtype=torch.float32)  # in float64 the library's own masks overflow in its softmax
     model.set_attn_implementation("eager")
     subject = subject_of(family, adapter=adapter_of(family, model))
-    way = {"gpt2": "prefix, cut at 0", "llama": "prefix, cut at 2"}.get(family, "rows, cut at 2")  # only fused attention is packed
+    way = {"gpt2": "prefix, cut at 0", "llama": "prefix, cut at 2"}.get(
+        family, "rows, cut at 2"
+    )  # only fused attention is packed
     assert way_of(subject) == way
     np.testing.assert_allclose(SetFunction(subject)(everything(11)), one_by_one(subject, everything(11)), atol=1e-5)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from looprop.errors import ModelError
-from looprop.removal.packing import out_of_memory, pack, run_halving
+from looprop.removal.batching import out_of_memory, pack, run_halving
 
 
 @given(st.lists(st.integers(1, 60), max_size=80), st.integers(1, 200))
@@ -20,7 +20,9 @@ def test_every_variant_is_in_one_batch_that_fits(lengths: list[int], budget: int
 
 
 def test_curves_are_packed_with_little_padding() -> None:
-    """Two variants of each length from 1 to 127, as MoRF and LeRF ask for: at most one twentieth of the work is padding."""
+    """Two variants of each length from 1 to 127, as MoRF and LeRF ask for: at most one twentieth of the work is
+    padding.
+    """
     lengths = [length for length in range(1, 128) for _ in range(2)]
     batches = list(pack(lengths, 1024))
     computed = sum(len(batch) * max(lengths[i] for i in batch) for batch in batches)

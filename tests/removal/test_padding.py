@@ -20,7 +20,9 @@ from removal.naive import MASK, adapter_of, everything, one_by_one, subject_of
 def lone_classifier() -> Any:
     """A classifier on a decoder without a padding token, which refuses every batch of more than one."""
     torch.manual_seed(0)
-    config = hf.GPT2Config(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, num_labels=3, bos_token_id=1, eos_token_id=2)
+    config = hf.GPT2Config(
+        vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, num_labels=3, bos_token_id=1, eos_token_id=2
+    )
     assert config.pad_token_id is None
     return tiny.stir(hf.GPT2ForSequenceClassification(config), torch.float64)
 
@@ -49,7 +51,9 @@ def test_one_input_at_a_time(kind: Any) -> None:
         wanted = one_by_one(subject, keep)
     else:
         ids = subject.encoded.inputs["input_ids"]
-        inputs = [ids[:, row] if kind == "delete" else ids.where(torch.from_numpy(row), torch.tensor(MASK)) for row in keep]
+        inputs = [
+            ids[:, row] if kind == "delete" else ids.where(torch.from_numpy(row), torch.tensor(MASK)) for row in keep
+        ]
         with torch.no_grad():
             wanted = np.array([float(adapter.model(i).logits[0, 1]) for i in inputs])
     assert np.ptp(wanted) > 1e-2
@@ -71,13 +75,20 @@ def test_every_method_on_a_model_that_takes_one_input_at_a_time(method: str) -> 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "distilbert"])
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("pads", [True, False])
-def test_no_batch_of_different_lengths_without_padding(family: str, quick: bool, pads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that fill a batch up are those that the mask bars although they are read nowhere: the spy tells them by their number."""
+def test_no_batch_of_different_lengths_without_padding(
+    family: str, quick: bool, pads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that fill a batch up are those that the mask bars although they are read nowhere: the spy tells them by
+    their number.
+    """
     subject = subject_of(family, length=12)
     subject.adapter.pads = pads
-    monkeypatch.setattr("looprop.removal.quick._attention_sites", lambda _: 0)  # not packed, which needs no padding
+    monkeypatch.setattr(
+        "looprop.removal.shortcuts.choose._attention_sites", lambda _: 0
+    )  # not packed, which needs no padding
     filled: list[bool] = []
-    from looprop.removal import dropping, prefix
+    from looprop.removal.shortcuts import dropped as dropping
+    from looprop.removal.shortcuts import prefix
 
     def spy(needed: Tensor, *, left: bool) -> tuple[Tensor, Tensor]:
         index, present = gathered(needed, left=left)
@@ -117,7 +128,9 @@ class Pooled(nn.Module):
         return self.head(self.embedding(input_ids).mean(1))
 
 
-@pytest.mark.parametrize(("model", "safe"), [(Pooled, False), (zoo.HandWritten, False), (zoo.TorchEncoder, True), (Without, False)])
+@pytest.mark.parametrize(
+    ("model", "safe"), [(Pooled, False), (zoo.HandWritten, False), (zoo.TorchEncoder, True), (Without, False)]
+)
 def test_padding_is_tried_before_it_is_trusted(model: type[nn.Module], safe: bool) -> None:
     adapter: Adapter = TextClassifier(model().eval(), tiny.wordpiece())
     assert adapter.may_pad(adapter.encode("a very bad movie")) is safe

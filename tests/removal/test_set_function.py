@@ -1,4 +1,6 @@
-"""What the set function is asked and answers: kinds of removal and of features, what it remembers, precision, memory, no trace."""
+"""What the set function is asked and answers: kinds of removal and of features, what it remembers, precision, memory,
+no trace.
+"""
 
 import threading
 from collections.abc import Mapping
@@ -17,8 +19,8 @@ from looprop.methods.registry import make_method
 from looprop.models.subject import Subject, bind
 from looprop.models.tensor_module import TensorModule
 from looprop.models.text_classifier import TextClassifier
-from looprop.removal.memory import positions_that_fit
 from looprop.removal.set_function import SetFunction
+from looprop.running.ray.memory import positions_that_fit
 from looprop.workbench import Workbench, load
 from removal.naive import MASK, PAD, curves, everything, kept_positions, leave_one_out, one_by_one, subject_of, value_of
 
@@ -45,7 +47,9 @@ def by_hand(subject: Subject, keep: np.ndarray, kind: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["mask-token", "pad-token", "delete"])
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "modernbert", "gpt2", "llama", "t5-encoder", "hand-written"])
+@pytest.mark.parametrize(
+    "family", ["bert", "roberta", "distilbert", "modernbert", "gpt2", "llama", "t5-encoder", "hand-written"]
+)
 def test_replacement_and_deletion_are_what_they_say(family: str, kind: Any) -> None:
     """Also where the answer is a mean over all positions, into which padding would leak."""
     subject = subject_of(family, length=8)
@@ -90,7 +94,10 @@ def test_features_of_a_text(bench: Workbench, features: str) -> None:
     if features == "word":
         # The words by hand: characters of unbelievable | fun | , | isn't | it | ?
         edges = [(0, 12), (13, 16), (16, 17), (18, 23), (24, 26), (26, 27)]
-        word = [next((k for k, (a, b) in enumerate(edges) if a <= s < b), -1) if e > s else None for s, e in encoding["offset_mapping"]]
+        word = [
+            next((k for k, (a, b) in enumerate(edges) if a <= s < b), -1) if e > s else None
+            for s, e in encoding["offset_mapping"]
+        ]
         groups = [[0], *[[i for i, w in enumerate(word) if w == k] for k in range(len(edges))], [len(ids) - 1]]
     else:
         size = 1 if features == "token" else 2
@@ -108,7 +115,9 @@ def test_features_of_a_text(bench: Workbench, features: str) -> None:
 def test_a_contrast_is_the_difference_of_two_set_functions(bench: Workbench) -> None:
     text, keep = "not a very good movie", curves(7)
     contrast = bench.set_function(text, target=("positive", "negative"))(keep)
-    np.testing.assert_allclose(contrast, bench.set_function(text, target=2)(keep) - bench.set_function(text, target=0)(keep), atol=1e-9)
+    np.testing.assert_allclose(
+        contrast, bench.set_function(text, target=2)(keep) - bench.set_function(text, target=0)(keep), atol=1e-9
+    )
 
 
 class Counting(TextClassifier):
@@ -225,12 +234,16 @@ class Narrow(nn.Module):
         if input_ids.numel() > self.positions:
             self.refused += 1
             raise self.error
-        return self.model(input_ids, attention_mask=attention_mask, position_ids=position_ids, token_type_ids=token_type_ids)
+        return self.model(
+            input_ids, attention_mask=attention_mask, position_ids=position_ids, token_type_ids=token_type_ids
+        )
 
 
 MEMORY = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
-    RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+    RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"
+    ),
     MemoryError(),
 ]
 
@@ -295,7 +308,9 @@ def test_bfloat16_is_used_and_close(family: str) -> None:
             return out
 
     rough_function = SetFunction(subject, removal="attention-mask", precision="bfloat16")
-    assert family == "vit" or rough_function._quick is not None  # single precision proves it; rounding must not undo that
+    assert (
+        family == "vit" or rough_function._quick is not None
+    )  # single precision proves it; rounding must not undo that
     with Watch():
         rough = rough_function(keep)
     assert dtypes == {torch.bfloat16}
@@ -312,7 +327,10 @@ def state_of(model: nn.Module) -> Any:
         [module.training for module in model.modules()],
         [parameter.requires_grad for parameter in model.parameters()],
         [parameter.grad for parameter in model.parameters()],
-        [(len(module._forward_hooks), len(module._forward_pre_hooks), "forward" in vars(module)) for module in model.modules()],
+        [
+            (len(module._forward_hooks), len(module._forward_pre_hooks), "forward" in vars(module))
+            for module in model.modules()
+        ],
     )
 
 

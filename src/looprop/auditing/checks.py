@@ -1,6 +1,7 @@
 """Sanity checks of the field, as changes to the model or to the way it is asked.
 
-Randomised parameters: Adebayo et al. 2018. Input shift: Kindermans et al. 2019. Completeness: Bach et al. 2015, Sundararajan et al. 2017.
+Randomised parameters: Adebayo et al. 2018. Input shift: Kindermans et al. 2019. Completeness: Bach et al. 2015,
+Sundararajan et al. 2017.
 """
 
 from collections.abc import Sequence
@@ -12,15 +13,17 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from looprop.auditing.changes import Changes
-from looprop.auditing.observing import Observation
+from looprop.auditing.rewrites.changes import Changes
+from looprop.auditing.rewrites.observing import Observation
 from looprop.methods.base import Attribution
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
 
 
 def layers_from_the_end(observed: Observation) -> list[nn.Module]:
-    """Modules with parameters of their own, the last that was called first; one that is never called goes with the module around it."""
+    """Modules with parameters of their own, the last that was called first; one that is never called goes with the
+    module around it.
+    """
     place = {module: float(i) for i, module in enumerate(observed.order)}
     names = {name: module for module, name in observed.names.items()}
     found: list[tuple[float, nn.Module]] = []
@@ -45,7 +48,8 @@ def shuffle(modules: Sequence[nn.Module], changes: Changes, *, seed: int = 0) ->
 
 
 def shift_input(adapter: Adapter, subjects: Sequence[Subject], changes: Changes, *, seed: int = 0) -> list[Subject]:
-    """Move the zero of the explained tensor by a constant and let the model take it off again: x' = x + c, f'(x') = f(x' - c).
+    """Move the zero of the explained tensor by a constant and let the model take it off again: x' = x + c, f'(x') =
+    f(x' - c).
 
     The constant is drawn per dimension of the embedding (texts) or for the whole input, as large as the input itself.
     """
@@ -53,7 +57,9 @@ def shift_input(adapter: Adapter, subjects: Sequence[Subject], changes: Changes,
     if weight is not None:
         embedding: nn.Module = adapter.model.get_input_embeddings()  # type: ignore[operator]
         generator = torch.Generator().manual_seed(seed)
-        shift = torch.randn(weight.shape[1], generator=generator, dtype=torch.float64).to(weight) * weight.detach().std()
+        shift = (
+            torch.randn(weight.shape[1], generator=generator, dtype=torch.float64).to(weight) * weight.detach().std()
+        )
         changes.edit(embedding, "weight").add_(shift)
         moved = embedding._parameters["weight"]
         assert moved is not None
@@ -82,16 +88,24 @@ class _TakenOff(TorchFunctionMode):
         super().__init__()
         self.weight, self.shift = weight, shift
 
-    def __torch_function__(self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         out = function(*args, **(kwargs or {}))
         looked_up = getattr(function, "__name__", "") == "embedding" and len(args) > 1 and args[1] is self.weight
         return out - self.shift if looked_up else out
 
 
 def residual(subjects: Sequence[Subject], found: Sequence[Attribution]) -> float:
-    """Median over inputs of |f - sum of scores| / |f|; a method that states its own residual (from a baseline) is taken at its word."""
+    """Median over inputs of |f - sum of scores| / |f|; a method that states its own residual (from a baseline) is taken
+    at its word.
+    """
     shares = []
     for subject, attribution in zip(subjects, found, strict=True):
-        left = attribution.residual if attribution.residual is not None else subject.output - float(attribution.scores.sum())
+        left = (
+            attribution.residual
+            if attribution.residual is not None
+            else subject.output - float(attribution.scores.sum())
+        )
         shares.append(abs(left) / abs(subject.output) if subject.output else float("nan"))
     return float(np.median(shares))

@@ -16,8 +16,8 @@ Scores = NDArray[np.float64]
 class Agreement:
     """Explanations of several inputs, before and after.
 
-    r: mean over inputs of Pearson's r, of those where it is defined; lowest_r: the lowest. change: the largest relative change of any
-    input. top: the share of inputs whose top token changes.
+    r: mean over inputs of Pearson's r, of those where it is defined; lowest_r: the lowest. change: the largest relative
+    change of any input. top: the share of inputs whose top token changes.
     """
 
     r: float
@@ -37,7 +37,8 @@ def relative_change(before: Scores, after: Scores) -> float:
 
 
 def top_changes(before: Scores, after: Scores, tolerance: float) -> bool:
-    """Whether the score that is largest in magnitude is another one; what was as large as the top, up to the tolerance, may take its place.
+    """Whether the score that is largest in magnitude is another one; what was as large as the top, up to the tolerance,
+    may take its place.
 
     >>> top_changes(np.array([1.0, -3.0]), np.array([1.0, -0.5]), 1e-6)
     True

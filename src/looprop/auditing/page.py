@@ -10,8 +10,10 @@ from looprop.display.html import card, escape, facts, fragment, page, paragraph
 from looprop.display.tables import Cell, Column, mixed, table
 
 FOOTER = (
-    "A rewrite computes the same function in another way; it is used only after logits and gradients were found equal on all inputs. "
-    "Change: the largest difference of scores of any input, relative to its largest score. r: Pearson's correlation of the explanations "
+    "A rewrite computes the same function in another way; it is used only after logits and gradients were found equal "
+    "on all inputs. "
+    "Change: the largest difference of scores of any input, relative to its largest score. r: Pearson's correlation of "
+    "the explanations "
     "before and after, mean over inputs."
 )
 SIGNS = {"invariant": "✓", "depends on the writing": "✗", "refused": "–", "not tested": "–"}
@@ -19,7 +21,12 @@ SIGNS = {"invariant": "✓", "depends on the writing": "✗", "refused": "–", 
 
 def audit_page(audit: Audit) -> str:
     """The whole page."""
-    return page("Does the explanation depend on how the model is written?", _body(audit), subtitle=_subtitle(audit), footer=FOOTER)
+    return page(
+        "Does the explanation depend on how the model is written?",
+        _body(audit),
+        subtitle=_subtitle(audit),
+        footer=FOOTER,
+    )
 
 
 def audit_fragment(audit: Audit) -> str:
@@ -28,7 +35,10 @@ def audit_fragment(audit: Audit) -> str:
 
 
 def _subtitle(audit: Audit) -> str:
-    return f"{audit.about.get('model', 'model')} on {audit.title}, computed in {audit.about.get('computed_in', 'its own precision')}"
+    return (
+        f"{audit.about.get('model', 'model')} on {audit.title}, computed in "
+        f"{audit.about.get('computed_in', 'its own precision')}"
+    )
 
 
 def _body(audit: Audit) -> str:
@@ -44,8 +54,15 @@ def _body(audit: Audit) -> str:
 
 def verdict_table(audit: Audit) -> str:
     """One line per method."""
-    rows = [[_signed(verdict), method, verdict.sentence, "; ".join(verdict.flags)] for method, verdict in audit.verdicts.items()]
-    return table([Column(name) for name in ("verdict", "method", "under rewriting", "sanity checks it fails")], rows, sortable=False)
+    rows = [
+        [_signed(verdict), method, verdict.sentence, "; ".join(verdict.flags)]
+        for method, verdict in audit.verdicts.items()
+    ]
+    return table(
+        [Column(name) for name in ("verdict", "method", "under rewriting", "sanity checks it fails")],
+        rows,
+        sortable=False,
+    )
 
 
 def _signed(verdict: Verdict) -> str:
@@ -55,7 +72,9 @@ def _signed(verdict: Verdict) -> str:
 def heat_map(audit: Audit) -> str:
     """Methods by rewrites: the stronger the colour, the more the explanation changes."""
     # Ten names side by side: they break at their hyphens.
-    head = "<th>method</th>" + "".join(f'<th style="text-align:center;white-space:normal">{escape(name)}</th>' for name in audit.applied)
+    head = "<th>method</th>" + "".join(
+        f'<th style="text-align:center;white-space:normal">{escape(name)}</th>' for name in audit.applied
+    )
     body = ""
     for method in audit.methods:
         cells = "".join(_heat_cell(audit.row(method, rewrite), audit.tolerance) for rewrite in audit.applied)
@@ -67,7 +86,10 @@ def _heat_cell(row: Row, tolerance: float) -> str:
     if row.refused:
         return f'<td class="heat outside" title="{escape(row.refused)}">refused</td>'
     kind, style = mixed(0.0 if row.change <= tolerance else max(0.08, min(1.0, row.change)))
-    tip = f"r {correlation(row.r)}, lowest {correlation(row.lowest_r)}; change {row.change:.1e}; another top token in {percent(row.top)}"
+    tip = (
+        f"r {correlation(row.r)}, lowest {correlation(row.lowest_r)}; change {row.change:.1e}; another top token in "
+        f"{percent(row.top)}"
+    )
     return f'<td class="heat {kind}" style="{style}" title="{escape(tip)}">{change_text(row.change, tolerance)}</td>'
 
 
@@ -88,8 +110,14 @@ def checks_table(checks: Sequence[Checks]) -> str:
         Column("method"),
         Column("r to LOO", tip="mean correlation with leave-one-out on the model as it is"),
         Column("residual", tip="median of |f - sum of scores| / |f|; integrated gradients counts from its baseline"),
-        Column("weights shuffled", tip="r with the explanation after shuffling the last third of layers, two thirds, all (Adebayo et al.)"),
-        Column("input shifted", tip="change and r when the input's zero is moved and the model takes it off again (Kindermans et al.)"),
+        Column(
+            "weights shuffled",
+            tip="r with the explanation after shuffling the last third of layers, two thirds, all (Adebayo et al.)",
+        ),
+        Column(
+            "input shifted",
+            tip="change and r when the input's zero is moved and the model takes it off again (Kindermans et al.)",
+        ),
         Column("alone or in a batch", tip="largest relative change"),
     ]
     rows: list[list[str | Cell]] = []
@@ -98,7 +126,11 @@ def checks_table(checks: Sequence[Checks]) -> str:
             rows.append([check.method, "refused", "", "", "", ""])
             continue
         shuffled = "  ".join(correlation(r) for r in check.randomised) or "–"
-        shifted = "–" if math.isnan(check.shifted) else f"{change_text(check.shifted, 1e-6)} %, r {correlation(check.shifted_r)}"
+        shifted = (
+            "–"
+            if math.isnan(check.shifted)
+            else f"{change_text(check.shifted, 1e-6)} %, r {correlation(check.shifted_r)}"
+        )
         batched = "–" if math.isnan(check.batched) else f"{check.batched:.0e}"
         rows.append([check.method, correlation(check.loo_r), percent(check.residual), shuffled, shifted, batched])
     return table(columns, rows, sortable=False)
@@ -112,7 +144,15 @@ def rewrites_table(attempts: Sequence[Attempt]) -> str:
     for attempt in attempts:
         outcome = attempt.status if not attempt.reason else f"{attempt.status}: {attempt.reason}"
         proof = [Cell(value, text=_tiny(value)) for value in (attempt.logits, attempt.gradient)]
-        rows.append([attempt.rewrite, attempt.summary, outcome, Cell(len(attempt.places), text=str(len(attempt.places))), *proof])
+        rows.append(
+            [
+                attempt.rewrite,
+                attempt.summary,
+                outcome,
+                Cell(len(attempt.places), text=str(len(attempt.places))),
+                *proof,
+            ]
+        )
     return table(columns, rows, sortable=False)
 
 
@@ -125,18 +165,36 @@ def _unsupported(attempts: Sequence[Attempt]) -> str:
     if not lines:
         return ""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f"<details><summary>{len(lines)} places that were met and left alone, with the reason</summary><ul>{items}</ul></details>"
+    return (
+        f"<details><summary>{len(lines)} places that were met and left alone, with the "
+        f"reason</summary><ul>{items}</ul></details>"
+    )
 
 
 def _all_rows(rows: Sequence[Row]) -> str:
-    columns = [Column(name) for name in ("method", "rewrite", "mean r", "lowest r", "largest change", "other top token", "r to LOO")]
+    columns = [
+        Column(name)
+        for name in ("method", "rewrite", "mean r", "lowest r", "largest change", "other top token", "r to LOO")
+    ]
     cells: list[list[str | Cell]] = []
     for row in rows:
         if row.refused:
             cells.append([row.method, row.rewrite, f"refused: {row.refused}", "", "", "", ""])
             continue
-        numbers = [Cell(row.r, text=_fine(row.r)), Cell(row.lowest_r, text=_fine(row.lowest_r)), Cell(row.change, text=_tiny(row.change))]
-        cells.append([row.method, row.rewrite, *numbers, Cell(row.top, text=percent(row.top)), Cell(row.loo_r, text=_fine(row.loo_r))])
+        numbers = [
+            Cell(row.r, text=_fine(row.r)),
+            Cell(row.lowest_r, text=_fine(row.lowest_r)),
+            Cell(row.change, text=_tiny(row.change)),
+        ]
+        cells.append(
+            [
+                row.method,
+                row.rewrite,
+                *numbers,
+                Cell(row.top, text=percent(row.top)),
+                Cell(row.loo_r, text=_fine(row.loo_r)),
+            ]
+        )
     return f"<details><summary>{len(rows)} rows</summary>{table(columns, cells)}</details>"
 
 
@@ -146,7 +204,13 @@ def _fine(r: float) -> str:
 
 def _facts(audit: Audit) -> list[tuple[str, str]]:
     about = audit.about
-    found = [(name, str(about[name])) for name in ("model", "class", "inputs", "features", "precision", "started") if name in about]
+    found = [
+        (name, str(about[name]))
+        for name in ("model", "class", "inputs", "features", "precision", "started")
+        if name in about
+    ]
     found += [("weights", str(about.get("weights", ""))[:12]), ("inputs", str(about.get("inputs_hash", ""))[:12])]
     found += [("seconds", str(about.get("seconds", ""))), ("of the processor", str(about.get("cpu_seconds", "")))]
-    return found + [(name, str(about.get("versions", {}).get(name, ""))) for name in ("looprop", "torch", "transformers")]
+    return found + [
+        (name, str(about.get("versions", {}).get(name, ""))) for name in ("looprop", "torch", "transformers")
+    ]

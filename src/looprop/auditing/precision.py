@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from looprop.auditing.changes import Changes
+from looprop.auditing.rewrites.changes import Changes
 from looprop.errors import ModelError
 from looprop.models.adapter import Adapter
 
@@ -20,7 +20,9 @@ _CASTS = frozenset({Tensor.to, Tensor.type})
 class FullPrecision(TorchFunctionMode):
     """Models cast to float32 in places (norms, softmax, rotary tables): here those casts are to float64."""
 
-    def __torch_function__(self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         if function is Tensor.float:
             function = Tensor.double
         elif function in _CASTS:
@@ -31,7 +33,9 @@ class FullPrecision(TorchFunctionMode):
 
 
 def renewed(adapter: Adapter) -> Adapter:
-    """The same model behind an adapter that has found out nothing yet: what is proven of one writing need not hold for another."""
+    """The same model behind an adapter that has found out nothing yet: what is proven of one writing need not hold for
+    another.
+    """
     other = copy(adapter)
     other.proofs, other._layers = {}, None
     return other

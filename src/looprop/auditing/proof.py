@@ -1,4 +1,6 @@
-"""The proof that a rewrite computes the same function: the same logits and the same gradients on the inputs of the audit."""
+"""The proof that a rewrite computes the same function: the same logits and the same gradients on the inputs of the
+audit.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from looprop.engine.plan import GRADIENT
-from looprop.engine.tape import relevance
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
+from looprop.propagation.plan import GRADIENT
+from looprop.propagation.tape import relevance
 
 # Relative to the largest entry. Rounding stays far below, and a change of the function far above.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}

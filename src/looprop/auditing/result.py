@@ -1,4 +1,6 @@
-"""The result of an audit: what each rewrite did, how each method took it, the sanity checks, and a verdict per method."""
+"""The result of an audit: what each rewrite did, how each method took it, the sanity checks,
+and a verdict per method.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,8 +25,8 @@ Status = Literal["applied", "nothing to change", "refused"]
 class Attempt:
     """One rewrite of the model.
 
-    places: what was changed. unsupported: what was met and left alone, with the reason. logits, gradient: the largest relative deviations
-    of the proof, NaN where there was none. reason: of a refusal.
+    places: what was changed. unsupported: what was met and left alone, with the reason. logits, gradient: the largest
+    relative deviations of the proof, NaN where there was none. reason: of a refusal.
     """
 
     rewrite: str
@@ -41,7 +43,8 @@ class Attempt:
 class Row:
     """One method under one rewrite: see `Agreement`.
 
-    loo_r: mean r of the explanation after the rewrite with leave-one-out. refused: why there is no explanation to compare.
+    loo_r: mean r of the explanation after the rewrite with leave-one-out. refused: why there is no explanation to
+        compare.
     """
 
     method: str
@@ -58,9 +61,12 @@ class Row:
 class Checks:
     """The sanity checks of one method.
 
-    residual: median over inputs of |f - sum of scores| / |f|, or of the residual that the method states. complete: it promises none.
-    randomised: mean r with the explanation of the model whose weights are shuffled from the last layer down, stage by stage.
-    shifted, shifted_r: largest relative change and mean r when the input is shifted by a constant that the model takes off again.
+    residual: median over inputs of |f - sum of scores| / |f|, or of the residual that the method states. complete: it
+        promises none.
+    randomised: mean r with the explanation of the model whose weights are shuffled from the last layer down, stage by
+        stage.
+    shifted, shifted_r: largest relative change and mean r when the input is shifted by a constant that the model takes
+        off again.
     batched: largest relative change between inputs explained alone and in one batch.
     loo_r: mean r with leave-one-out. refused: why there are none.
     """
@@ -104,7 +110,8 @@ class Audit:
     def verdicts(self) -> dict[str, Verdict]:
         """What is to be said of each method, in a word and in a sentence."""
         return {
-            check.method: judge([row for row in self.rows if row.method == check.method], check, self.tolerance) for check in self.checks
+            check.method: judge([row for row in self.rows if row.method == check.method], check, self.tolerance)
+            for check in self.checks
         }
 
     def row(self, method: str, rewrite: str) -> Row:
@@ -113,7 +120,8 @@ class Audit:
             if (row.method, row.rewrite) == (method, rewrite):
                 return row
         raise DataError(
-            f"there is no {method!r} under {rewrite!r}; methods: {', '.join(self.methods)}; rewrites: {', '.join(self.applied)}"
+            f"there is no {method!r} under {rewrite!r}; methods: {', '.join(self.methods)}; rewrites: "
+            f"{', '.join(self.applied)}"
         )
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -124,7 +132,13 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; NaN becomes None."""
-        data = {"schema": SCHEMA, "version": VERSION, "title": self.title, "tolerance": self.tolerance, "about": dict(self.about)}
+        data = {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "title": self.title,
+            "tolerance": self.tolerance,
+            "about": dict(self.about),
+        }
         data["verdicts"] = {method: asdict(verdict) for method, verdict in self.verdicts.items()}
         for name, items in (("rewrites", self.attempts), ("rows", self.rows), ("checks", self.checks)):
             data[name] = [asdict(item) for item in items]
@@ -156,7 +170,10 @@ class Audit:
 
 def _read(item: Mapping[str, Any]) -> dict[str, Any]:
     """What `plain` made of NaN and tuples, made good."""
-    return {key: math.nan if value is None else _tuple(value) if isinstance(value, Sequence) else value for key, value in item.items()}
+    return {
+        key: math.nan if value is None else _tuple(value) if isinstance(value, Sequence) else value
+        for key, value in item.items()
+    }
 
 
 def _tuple(value: Any) -> Any:

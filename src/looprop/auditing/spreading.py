@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from looprop.auditing.result import Attempt, Checks, Row
-from looprop.auditing.rewrite import Rewrite
+from looprop.auditing.rewrites.base import Rewrite
 from looprop.errors import EngineError, ShardError
-from looprop.evaluation.engines import Engine, Sharded, get_engine
+from looprop.running.engines import Engine, Sharded, get_engine
 
 CHECKS = "sanity checks"
 
@@ -40,16 +40,25 @@ class Desk:
     def __call__(self, part: Part) -> tuple[str, Any]:
         if self._bench is None:
             self._bench = self._make()
-        return part.id, self._bench.checks(lambda what: None) if part.rewrite is None else self._bench.attempt(part.rewrite)
+        return part.id, self._bench.checks(lambda what: None) if part.rewrite is None else self._bench.attempt(
+            part.rewrite
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_make": self._make, "_bench": None}
 
 
 def spread(
-    engine: str | Engine, make: Callable[[], Bench], rewrites: Sequence[Rewrite], *, checks: bool, step: Callable[[str], None]
+    engine: str | Engine,
+    make: Callable[[], Bench],
+    rewrites: Sequence[Rewrite],
+    *,
+    checks: bool,
+    step: Callable[[str], None],
 ) -> tuple[list[tuple[Attempt, list[Row]]], list[Checks] | None, dict[str, Any] | None]:
-    """Attempts in the order of the rewrites, the checks if wanted, and who computed. A rewrite that fails three times is refused."""
+    """Attempts in the order of the rewrites, the checks if wanted, and who computed. A rewrite that fails three times
+    is refused.
+    """
     parts = [*([Part(CHECKS, None)] if checks else []), *(Part(rewrite.name, rewrite) for rewrite in rewrites)]
     results = get_engine(engine)(Desk(make), parts)
     found: dict[str, Any] = {}
@@ -61,6 +70,9 @@ def spread(
         if CHECKS in error.failed:
             raise EngineError(f"the sanity checks failed {error.attempts} times: {error.failed[CHECKS]}") from error
         summaries = {rewrite.name: rewrite.summary for rewrite in rewrites}
-        found |= {name: (Attempt(name, summaries[name], status="refused", reason=said), []) for name, said in error.failed.items()}
+        found |= {
+            name: (Attempt(name, summaries[name], status="refused", reason=said), [])
+            for name, said in error.failed.items()
+        }
     account = results.account() if isinstance(results, Sharded) else None
     return [found[rewrite.name] for rewrite in rewrites], found.get(CHECKS), account

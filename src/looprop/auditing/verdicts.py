@@ -34,7 +34,9 @@ def judge(rows: Sequence[Row], checks: Checks, tolerance: float) -> Verdict:
     if checks.refused:
         return Verdict("refused", f"says nothing about this model: {checks.refused}")
     flags = tuple(
-        flag for flag in (_ignores(checks), _batched(checks, tolerance), _shifted(checks, tolerance), _incomplete(checks)) if flag
+        flag
+        for flag in (_ignores(checks), _batched(checks, tolerance), _shifted(checks, tolerance), _incomplete(checks))
+        if flag
     )
     refused = [row for row in rows if row.refused]
     known = [row for row in rows if not row.refused]
@@ -63,7 +65,13 @@ def percent(share: float) -> str:
     """
     if math.isnan(share):
         return "–"
-    return f"{100 * share:.0e} %" if share > 1e4 else f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.2g} %"
+    return (
+        f"{100 * share:.0e} %"
+        if share > 1e4
+        else f"{100 * share:.0f} %"
+        if share >= 0.1 or share == 0
+        else f"{100 * share:.2g} %"
+    )
 
 
 def _tiny(change: float) -> str:
@@ -73,7 +81,10 @@ def _tiny(change: float) -> str:
 def _ignores(checks: Checks) -> str:
     if not checks.randomised or not all(r >= IGNORES for r in checks.randomised):
         return ""
-    return f"hardly looks at the model: its explanation stays while the weights are shuffled, from the last layer to all (r {_all(checks)})"
+    return (
+        "hardly looks at the model: its explanation stays while the weights are shuffled, from the last layer to all "
+        f"(r {_all(checks)})"
+    )
 
 
 def _all(checks: Checks) -> str:
@@ -81,14 +92,21 @@ def _all(checks: Checks) -> str:
 
 
 def _batched(checks: Checks, tolerance: float) -> str:
-    return f"depends on what else is in the batch (by up to {percent(checks.batched)})" if checks.batched > tolerance else ""
+    return (
+        f"depends on what else is in the batch (by up to {percent(checks.batched)})"
+        if checks.batched > tolerance
+        else ""
+    )
 
 
 def _shifted(checks: Checks, tolerance: float) -> str:
     if not checks.shifted > tolerance:
         return ""
     agrees = "" if math.isnan(checks.shifted_r) else f", r {correlation(checks.shifted_r)}"
-    return f"depends on where the input has its zero (shifted input, same function: by up to {percent(checks.shifted)}{agrees})"
+    return (
+        "depends on where the input has its zero (shifted input, same function: by up to "
+        f"{percent(checks.shifted)}{agrees})"
+    )
 
 
 def _incomplete(checks: Checks) -> str:

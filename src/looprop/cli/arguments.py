@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from looprop.errors import DataError, InputError
-from looprop.methods.catalogue import check_name
+from looprop.methods.names import check_name
 
 
 def check_methods(methods: list[str]) -> list[str]:
@@ -32,7 +32,9 @@ def read_text(text: str) -> str:
         try:
             text = sys.stdin.buffer.read().decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise InputError(f"standard input must be UTF-8, got byte 0x{error.object[error.start]:02x} at place {error.start}") from None
+            raise InputError(
+                f"standard input must be UTF-8, got byte 0x{error.object[error.start]:02x} at place {error.start}"
+            ) from None
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -4,12 +4,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from looprop.auditing.catalogue import CATALOGUE, check_rewrites
 from looprop.auditing.defaults import METHODS, steps
+from looprop.auditing.rewrites.catalogue import CATALOGUE, check_rewrites
 from looprop.cli.arguments import check_methods, check_place
 from looprop.cli.evaluating import read_data
 from looprop.cli.explaining import load_bench
-from looprop.cli.options import Address, Debug, Engine, Html, Json, Limit, Methods, Model, NoColor, Seed, Workers, choose_engine
+from looprop.cli.options import (
+    Address,
+    Debug,
+    Engine,
+    Html,
+    Json,
+    Limit,
+    Methods,
+    Model,
+    NoColor,
+    Seed,
+    Workers,
+    choose_engine,
+)
 from looprop.cli.shell import command, output, progress, quiet_libraries, say
 
 if TYPE_CHECKING:
@@ -26,13 +39,20 @@ def _complete(start: str) -> list[tuple[str, str]]:
 def audit(
     data: Annotated[
         str,
-        typer.Argument(help="sst2, imdb, demo, a file of texts (.txt, .csv, .tsv, .jsonl, .parquet); or the paper's own product or mnist."),
+        typer.Argument(
+            help="sst2, imdb, demo, a file of texts (.txt, .csv, .tsv, .jsonl, .parquet); "
+            "or the paper's own product or mnist."
+        ),
     ],
     method: Methods = None,
     rewrite: Annotated[
         list[str] | None,
         typer.Option(
-            "--rewrite", "-r", metavar="NAME", autocompletion=_complete, show_default=False,
+            "--rewrite",
+            "-r",
+            metavar="NAME",
+            autocompletion=_complete,
+            show_default=False,
             help=f"A rewrite; repeat for more. [default: all of {', '.join(CATALOGUE)}]",
         ),
     ] = None,
@@ -41,7 +61,9 @@ def audit(
     seed: Seed = 0,
     split: Annotated[str | None, typer.Option(help="The part of a named data set.", show_default=False)] = None,
     column: Annotated[str | None, typer.Option(help="The column of the texts in a file.", show_default=False)] = None,
-    precision: Annotated[str, typer.Option(help="float64: a copy of the model in float64; model: the model as it is.")] = "float64",
+    precision: Annotated[
+        str, typer.Option(help="float64: a copy of the model in float64; model: the model as it is.")
+    ] = "float64",
     checks: Annotated[bool, typer.Option("--checks/--no-checks", help="Sanity checks beside the rewrites.")] = True,
     engine: Engine = "local",
     address: Address = None,
@@ -50,10 +72,11 @@ def audit(
     json_: Json = False,
     no_color: NoColor = False,
     debug: Debug = False,
-) -> None:  # fmt: skip
+) -> None:
     """Write the model in other ways that compute the same, and see whose explanations change.
 
-    Without --method: all, integrated gradients with 5 steps. A rewrite that cannot be proven to compute the same is refused.
+    Without --method: all, integrated gradients with 5 steps. A rewrite that cannot be proven to compute the same is
+    refused.
     """
     methods = check_methods(method or list(METHODS))
     rewrites = check_rewrites(rewrite or CATALOGUE)
@@ -66,23 +89,27 @@ def audit(
     with progress("training the network" if data == "mnist" else "loading the model"):
         if texts is None:
             quiet_libraries(online=False)
-            from looprop.experiments.audits import audit_case
+            from looprop.study.kinds.audits import audit_case
 
             case = audit_case(data, limit=limit, seed=seed)
         else:
             bench = load_bench(model)
-    from looprop.auditing import verb
+    from looprop.auditing.audit import audit as run_audit
 
     with progress("the model as it is", steps(len(rewrites), checks=checks)) as advance:
-        result = verb.audit(
+        result = run_audit(
             bench if texts is not None else case.model,
             texts if texts is not None else case.inputs,
-            methods=methods, rewrites=rewrites, precision=precision, checks=checks, advance=advance,  # type: ignore[arg-type]
+            methods=methods,
+            rewrites=rewrites,
+            precision=precision,  # type: ignore[arg-type]
+            checks=checks,
+            advance=advance,
             engine="local" if engine == "local" else chosen,
             title=None if texts is not None else case.title,
-        )  # fmt: skip
+        )
     if account := result.about.get("engine"):
-        from looprop.evaluation.engines import describe
+        from looprop.running.engines import describe
 
         say(f"computed on {describe(account)}")
     if html is not None:
@@ -122,7 +149,11 @@ def show_audit(result: "Audit", *, no_color: bool) -> None:
         console.print(table(["rewrite", *(row[0] for row in rows)], turned, numeric=frozenset(range(1, len(rows) + 1))))
     if any(check.randomised for check in result.checks):
         console.print()
-        console.print("Mean r while weights are shuffled from the last layer down: a third, two thirds, all", style="bold", markup=False)
+        console.print(
+            "Mean r while weights are shuffled from the last layer down: a third, two thirds, all",
+            style="bold",
+            markup=False,
+        )
         shuffled = [[check.method, *map(correlation, check.randomised)] for check in result.checks if check.randomised]
         console.print(table(["method", "1/3", "2/3", "all"], shuffled, numeric=frozenset({1, 2, 3})))
     console.print()

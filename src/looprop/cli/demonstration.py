@@ -10,18 +10,20 @@ from looprop.cli.explaining import load_bench
 from looprop.cli.options import Debug, Model, NoColor
 from looprop.cli.shell import command, progress, say
 from looprop.cli.summaries import check_success, counting, show_summary, summary_html
-from looprop.methods.catalogue import CATALOGUE
+from looprop.methods.names import CATALOGUE
 
 if TYPE_CHECKING:
-    from looprop.evaluation.table import Evaluation
+    from looprop.evaluation.result import Evaluation
     from looprop.explanation import Explanations
     from looprop.inputs.examples import Dataset
     from looprop.workbench import Workbench
 
 METRICS = ("loo-r", "loo-r-no-special", "morf", "lerf", "delta")
 FOOTER = (
-    "LOO r: Pearson's correlation of a method's scores with exact leave-one-out, mean over sentences; beside it without [CLS] and [SEP]. "
-    "MoRF and LeRF: the mean logit while the most and the least relevant tokens are removed first; delta is their difference. "
+    "LOO r: Pearson's correlation of a method's scores with exact leave-one-out, mean over sentences; beside it "
+    "without [CLS] and [SEP]. "
+    "MoRF and LeRF: the mean logit while the most and the least relevant tokens are removed first; delta is their "
+    "difference. "
     "Cost in forward passes per sentence."
 )
 
@@ -38,7 +40,7 @@ def demo(
     methods = [entry.example or entry.name for entry in CATALOGUE.values()]
     with progress("loading the model"):
         bench = load_bench(model)
-    from looprop.evaluation.verb import evaluate
+    from looprop.evaluation.evaluate import evaluate
     from looprop.files import write_whole
     from looprop.inputs.demo import demo_sentences
 
@@ -60,14 +62,18 @@ def demo_page(bench: "Workbench", data: "Dataset", result: "Evaluation") -> str:
     for example, explanations in zip(data, from_rows(bench, data, result), strict=True):
         for views in explanations.views():
             first = explanations[0]
-            about = facts([("kind", example.id.rpartition("-")[0]), ("predicted", first.label), ("logit", f"{first.output:.2f}")])
+            about = facts(
+                [("kind", example.id.rpartition("-")[0]), ("predicted", first.label), ("logit", f"{first.output:.2f}")]
+            )
             body += card(about + comparison(views), title=example.text)
     subtitle = f"{bench.adapter.name}: which of them can you trust?"
     return page(f"Every method on {len(data)} sentences", body, subtitle=subtitle, words=True, footer=FOOTER)
 
 
 def from_rows(bench: "Workbench", data: "Dataset", result: "Evaluation") -> "list[Explanations]":
-    """The explanations that an evaluation has measured: it keeps their scores; everything else is the same for all methods."""
+    """The explanations that an evaluation has measured: it keeps their scores; everything else is the same for all
+    methods.
+    """
     from dataclasses import replace
 
     import numpy as np
@@ -80,7 +86,14 @@ def from_rows(bench: "Workbench", data: "Dataset", result: "Evaluation") -> "lis
         rows = [row for row in result.rows if row["example"] == example.id and not row["error"]]
         found.append(
             Explanations(
-                replace(frame, method=row["method"], scores=np.array(row["scores"]), cost=row["cost"], seconds=row["seconds"], options={})
+                replace(
+                    frame,
+                    method=row["method"],
+                    scores=np.array(row["scores"]),
+                    cost=row["cost"],
+                    seconds=row["seconds"],
+                    options={},
+                )
                 for row in rows
             )
         )

@@ -9,7 +9,20 @@ import typer
 
 from looprop.cli.arguments import check_methods, check_place
 from looprop.cli.explaining import load_bench
-from looprop.cli.options import Address, Debug, Engine, Html, Json, Limit, Methods, Model, NoColor, Seed, Workers, choose_engine
+from looprop.cli.options import (
+    Address,
+    Debug,
+    Engine,
+    Html,
+    Json,
+    Limit,
+    Methods,
+    Model,
+    NoColor,
+    Seed,
+    Workers,
+    choose_engine,
+)
 from looprop.cli.shell import command, progress, say
 from looprop.cli.summaries import check_success, counting, show_summary, summary_html
 from looprop.errors import UnknownNameError
@@ -23,11 +36,18 @@ METHODS = ["loo", "looprop", "attnlrp", "cp-lrp", "random"]
 
 @command
 def evaluate(
-    data: Annotated[str, typer.Argument(help="sst2, imdb, demo, or a file of texts (.txt, .csv, .tsv, .jsonl, .parquet).")],
+    data: Annotated[
+        str, typer.Argument(help="sst2, imdb, demo, or a file of texts (.txt, .csv, .tsv, .jsonl, .parquet).")
+    ],
     method: Methods = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", metavar="NAME", help="A metric; repeat for more. [default: those of the paper]", show_default=False),
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="A metric; repeat for more. [default: those of the paper]",
+            show_default=False,
+        ),
     ] = None,
     model: Model = None,
     limit: Limit = None,
@@ -37,11 +57,17 @@ def evaluate(
     curves: Annotated[str, typer.Option(help="What the curves remove step by step: token, word or chunk:N.")] = "token",
     removal: Annotated[
         str | None,
-        typer.Option(help="attention-mask, mask-token, pad-token or delete. [default: attention-mask]", show_default=False),
+        typer.Option(
+            help="attention-mask, mask-token, pad-token or delete. [default: attention-mask]", show_default=False
+        ),
     ] = None,
     protocol: Annotated[str, typer.Option(help="raw, or paper: maps normalised to sum to one.")] = "raw",
-    yardsticks: Annotated[bool, typer.Option("--yardsticks", help="Add random scores, token position and token length.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Keep rows and summary in this folder.", metavar="FOLDER", show_default=False)] = None,
+    yardsticks: Annotated[
+        bool, typer.Option("--yardsticks", help="Add random scores, token position and token length.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Keep rows and summary in this folder.", metavar="FOLDER", show_default=False)
+    ] = None,
     engine: Engine = "local",
     address: Address = None,
     workers: Workers = None,
@@ -52,7 +78,8 @@ def evaluate(
 ) -> None:
     """Measure methods on a data set.
 
-    Correlation with leave-one-out, removal curves, time and cost. Without --method: loo, looprop, attnlrp, cp-lrp and random.
+    Correlation with leave-one-out, removal curves, time and cost. Without --method: loo, looprop, attnlrp, cp-lrp and
+    random.
     """
     methods = check_methods(method or METHODS)
     check_place(html, ".html")
@@ -60,17 +87,25 @@ def evaluate(
     texts = read_data(data, split=split, column=column, limit=limit, seed=seed)
     with progress("loading the model"):
         bench = load_bench(model)
-    from looprop.evaluation import verb
+    from looprop.evaluation.evaluate import evaluate as measure
 
     here = engine == "local"
     with progress("explaining and measuring", len(texts)) if here else nullcontext(lambda what: None) as advance:
-        result = verb.evaluate(
-            bench, texts, methods=methods, metrics=metric, yardsticks=yardsticks, protocol=protocol, curve_features=curves,  # type: ignore[arg-type]
-            removal=removal, seed=seed, engine=counting(advance) if here else chosen,  # type: ignore[arg-type]
+        result = measure(
+            bench,
+            texts,
+            methods=methods,
+            metrics=metric,
+            yardsticks=yardsticks,
+            protocol=protocol,  # type: ignore[arg-type]
+            curve_features=curves,
+            removal=removal,  # type: ignore[arg-type]
+            seed=seed,
+            engine=counting(advance) if here else chosen,
             progress=not here and sys.stderr.isatty(),
-        )  # fmt: skip
+        )
     if account := result.about.get("engine"):
-        from looprop.evaluation.engines import describe
+        from looprop.running.engines import describe
 
         say(f"computed on {describe(account)}")
     check_success(result)
@@ -93,7 +128,9 @@ def evaluate(
 def read_data(
     data: str, *, split: str | None, column: str | None, limit: int | None, seed: int, also: tuple[str, ...] = ()
 ) -> "Dataset":
-    """A data set by name, or the texts of a file. also: what the command takes beside them, for the error of an unknown name."""
+    """A data set by name, or the texts of a file. also: what the command takes beside them, for the error of an unknown
+    name.
+    """
     if Path(data).suffix or Path(data).exists():
         if split is not None:
             raise typer.BadParameter("--split is for data sets by name, and this is a file")

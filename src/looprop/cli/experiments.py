@@ -1,4 +1,6 @@
-"""`looprop reproduce` and `looprop report`: an experiment into a folder, and a folder into tables, a figure and a page."""
+"""`looprop reproduce` and `looprop report`: an experiment into a folder, and a folder into
+tables, a figure and a page.
+"""
 
 import sys
 from pathlib import Path
@@ -18,37 +20,56 @@ def _complete(start: str) -> list[str]:
 
 @command
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help=f"{', '.join(EXPERIMENTS)}, or a YAML file of your own.", autocompletion=_complete)],
+    experiment: Annotated[
+        str, typer.Argument(help=f"{', '.join(EXPERIMENTS)}, or a YAML file of your own.", autocompletion=_complete)
+    ],
     model: Model = None,
-    data: Annotated[str | None, typer.Option(help="One of the experiment's data sets, or a file of texts.", show_default=False)] = None,
+    data: Annotated[
+        str | None, typer.Option(help="One of the experiment's data sets, or a file of texts.", show_default=False)
+    ] = None,
     limit: Limit = None,
     seed: Seed = 0,
     out: Annotated[
-        Path | None, typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER", show_default=False)
+        Path | None,
+        typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER", show_default=False),
     ] = None,
     loo_from: Annotated[
         Path | None,
-        typer.Option(help="A run of the same model and texts: its leave-one-out is taken over.", metavar="FOLDER", show_default=False),
+        typer.Option(
+            help="A run of the same model and texts: its leave-one-out is taken over.",
+            metavar="FOLDER",
+            show_default=False,
+        ),
     ] = None,
     engine: Engine = "local",
     address: Address = None,
     workers: Workers = None,
-    report_: Annotated[bool, typer.Option("--report/--no-report", help="Write the report when the run is finished.")] = True,
+    report_: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write the report when the run is finished.")
+    ] = True,
     debug: Debug = False,
 ) -> None:
     """Run an experiment of the paper, or one of your own.
 
-    Given again, the command goes on where it was stopped, also with another --engine or, on texts, a larger --limit. --model paper is
-    the model that the paper used.
+    Given again, the command goes on where it was stopped, also with another --engine or, on texts, a larger --limit.
+    --model paper is the model that the paper used.
     """
     with progress("loading"):
         quiet_libraries(online=model is not None and not Path(model).is_dir())
-        from looprop.experiments.reproducing import reproduce as run_experiment
+        from looprop.study.reproducing import reproduce as run_experiment
     chosen = choose_engine(engine, address, workers)
     try:
         shown = sys.stderr.isatty()
         run = run_experiment(
-            experiment, model=model, data=data, limit=limit, seed=seed, out=out, loo_from=loo_from, progress=shown, engine=chosen
+            experiment,
+            model=model,
+            data=data,
+            limit=limit,
+            seed=seed,
+            out=out,
+            loo_from=loo_from,
+            progress=shown,
+            engine=chosen,
         )
     except KeyboardInterrupt:
         say("what is finished is kept: give the same command again to go on")
@@ -62,7 +83,9 @@ def reproduce(
 @command
 def report(
     run: Annotated[list[Path], typer.Argument(help="Run folders of one experiment, shown together.")],
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the files go. [default: the first run]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where the files go. [default: the first run]")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Write tables, figure and page of a run."""
@@ -71,7 +94,7 @@ def report(
 
 def _write(runs: list[Path], out: Path | None) -> None:
     with progress("writing the report"):
-        from looprop.reports.writing import write_report
+        from looprop.study.report.writing import write_report
 
         written = write_report(*runs, out=out)
     for path in written:

@@ -18,41 +18,59 @@ if TYPE_CHECKING:
 
 @command
 def explain(
-    text: Annotated[str | None, typer.Argument(help="The text to explain; - reads standard input.", show_default=False)] = None,
+    text: Annotated[
+        str | None, typer.Argument(help="The text to explain; - reads standard input.", show_default=False)
+    ] = None,
     method: Methods = None,
     model: Model = None,
     target: Annotated[
         str | None,
-        typer.Option(help="A label, class number or token; A,B: the contrast of two. [default: what is predicted]", show_default=False),
+        typer.Option(
+            help="A label, class number or token; A,B: the contrast of two. [default: what is predicted]",
+            show_default=False,
+        ),
     ] = None,
     features: Annotated[str, typer.Option(help="token, word or chunk:N.")] = "token",
     loo: Annotated[
         bool | None,
-        typer.Option("--loo/--no-loo", help="Compare with leave-one-out. [default: with two or more methods]", show_default=False),
+        typer.Option(
+            "--loo/--no-loo", help="Compare with leave-one-out. [default: with two or more methods]", show_default=False
+        ),
     ] = None,
     pair: Annotated[str | None, typer.Option(help="The second text of a pair.", show_default=False)] = None,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut a text that is longer than the model takes.")] = False,
+    truncate: Annotated[
+        bool, typer.Option("--truncate", help="Cut a text that is longer than the model takes.")
+    ] = False,
     prompt: Annotated[
         str | None,
         typer.Option(help="The user's turn, instead of a text; - reads standard input.", show_default=False),
     ] = None,
     system: Annotated[str | None, typer.Option(help="The system's turn before it.", show_default=False)] = None,
-    chat: Annotated[bool, typer.Option("--chat/--no-chat", help="Put the prompt into the model's chat template, if it has one.")] = True,
-    continuation: Annotated[str | None, typer.Option(help="Explain the log-probability of this continuation.", show_default=False)] = None,
+    chat: Annotated[
+        bool, typer.Option("--chat/--no-chat", help="Put the prompt into the model's chat template, if it has one.")
+    ] = True,
+    continuation: Annotated[
+        str | None, typer.Option(help="Explain the log-probability of this continuation.", show_default=False)
+    ] = None,
     generate: Annotated[
         int | None,
-        typer.Option(min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N", show_default=False),
+        typer.Option(
+            min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N", show_default=False
+        ),
     ] = None,
     html: Html = None,
     png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture.", show_default=False)] = None,
     json_: Json = False,
     no_color: NoColor = False,
-    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Let a model from the hub run its own code.")] = False,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Let a model from the hub run its own code.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Explain what a model makes of a text.
 
-    Without --method: cp-lrp. Colours, or numbers where there are none, show what speaks for the target and what against it.
+    Without --method: cp-lrp. Colours, or numbers where there are none, show what speaks for the target and what against
+    it.
     """
     if (text is None) == (prompt is None):
         raise typer.BadParameter("give a text, or a prompt with --prompt" + ("" if text is None else ", not both"))
@@ -71,7 +89,7 @@ def explain(
 
     with progress("loading the model"):
         bench = load_bench(model, trust_remote_code=trust_remote_code)
-    from looprop.cli import prompts
+    from looprop.models import prompts
 
     adapter = prompts.text_adapter(bench.adapter)
     if prompt is not None and prompts.language_model(adapter, "--prompt") and chat:
@@ -98,7 +116,12 @@ def load_bench(model: str | None, *, trust_remote_code: bool = False) -> "Workbe
 
 
 def explain_by(
-    bench: "Workbench", item: str | tuple[str, str], methods: list[str], target: "TargetLike", features: str, truncate: bool
+    bench: "Workbench",
+    item: str | tuple[str, str],
+    methods: list[str],
+    target: "TargetLike",
+    features: str,
+    truncate: bool,
 ) -> "Explanations":
     """One explanation per method, named as it was asked for."""
     from dataclasses import replace

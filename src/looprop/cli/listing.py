@@ -1,4 +1,6 @@
-"""`looprop methods`: what there is to choose from, without loading anything, rich included: it starts in a third of a second."""
+"""`looprop methods`: what there is to choose from, without loading anything, rich included: it starts in a third of a
+second.
+"""
 
 import json
 import shutil
@@ -8,7 +10,7 @@ import typer
 
 from looprop.cli.options import Debug, Json
 from looprop.cli.shell import command
-from looprop.methods.catalogue import CATALOGUE
+from looprop.methods.names import CATALOGUE
 
 
 @command
@@ -22,6 +24,9 @@ def methods(json_: Json = False, debug: Debug = False) -> None:
     first, second = (2 + max(len(row[column]) for row in rows) for column in (0, 1))
     width = max(shutil.get_terminal_size().columns - first - second, 30)
     for name, cost, summary in rows:
-        typer.echo(f"{name:{first}}{cost:{second}}" + textwrap.fill(summary, width).replace("\n", "\n" + " " * (first + second)))
+        typer.echo(
+            f"{name:{first}}{cost:{second}}"
+            + textwrap.fill(summary, width).replace("\n", "\n" + " " * (first + second))
+        )
     typer.echo("\nCost in forward passes; F: features, T: tokens.")
     typer.echo("Options stand in brackets: ig[steps=20], lrp[cp=4-6], looprop[rows=16].")

@@ -16,7 +16,10 @@ from looprop.cli.shell import tolerant_streams
 
 app = typer.Typer(
     name="looprop",
-    help="Explain any PyTorch Transformer, and measure every explanation against what the model does when a feature is left out.",
+    help=(
+        "Explain any PyTorch Transformer, and measure every explanation against what the model does when a feature is "
+        "left out."
+    ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -32,7 +35,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     pass
 

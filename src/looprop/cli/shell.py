@@ -1,7 +1,7 @@
 """What all commands share: two consoles, errors in one line, exit codes, warnings, progress after two seconds.
 
-Exit codes: 0 done, 1 looprop could not do it, 2 wrong usage, 130 interrupted. What was asked for goes to standard output, all talk to
-standard error.
+Exit codes: 0 done, 1 looprop could not do it, 2 wrong usage, 130 interrupted. What was asked for goes to standard
+output, all talk to standard error.
 """
 
 import functools
@@ -40,7 +40,9 @@ def output(*, no_color: bool = False) -> "Console":
             # Rich would end with exit code 1; `command` knows better.
             raise BrokenPipeError
 
-    return Output(no_color=no_color or None, color_system=None if no_color else "auto", highlight=False, soft_wrap=False)
+    return Output(
+        no_color=no_color or None, color_system=None if no_color else "auto", highlight=False, soft_wrap=False
+    )
 
 
 def say(message: str) -> None:
@@ -93,7 +95,12 @@ def _warnings(debug: bool) -> Iterator[None]:
     """Our own warnings as lines of talk; those of other packages only under --debug."""
 
     def show(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
     ) -> None:
         if debug or category.__module__.startswith("looprop"):
             say(f"looprop: warning: {message}")
@@ -106,16 +113,24 @@ def _warnings(debug: bool) -> Iterator[None]:
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
-    """A bar on standard error that appears after a moment, on terminals only; gives a function that says "one more" and what comes next."""
+    """A bar on standard error that appears after a moment, on terminals only; gives a function that says "one more" and
+    what comes next.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     count = (MofNCompleteColumn(),) if total else ()
     bar = Progress(
-        SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), *count, TimeElapsedColumn(),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        *count,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
     task = bar.add_task(title, total=total)
     timer = threading.Timer(PATIENCE, bar.start)
     timer.daemon = True

@@ -8,8 +8,8 @@ from looprop.cli.shell import output, say
 from looprop.errors import InputError
 
 if TYPE_CHECKING:
+    from looprop.evaluation.result import Evaluation
     from looprop.evaluation.summary import MethodSummary
-    from looprop.evaluation.table import Evaluation
 
 HEADINGS = {"loo-r": "LOO r", "loo-r-no-special": "no special", "loo-r-paper": "LOO r", "morf": "MoRF", "lerf": "LeRF"}
 
@@ -76,7 +76,9 @@ def summary_html(result: "Evaluation") -> str:
 
     columns = [Column("method")]
     columns += [
-        Column(HEADINGS.get(name, name), bars=name in ("loo-r", "loo-r-paper", "delta"), tip=get_metric(name).description)
+        Column(
+            HEADINGS.get(name, name), bars=name in ("loo-r", "loo-r-paper", "delta"), tip=get_metric(name).description
+        )
         for name in result.metrics
     ]
     columns += [Column("ms", tip="milliseconds per example"), Column("cost", tip="forward passes per example")]
@@ -88,5 +90,11 @@ def summary_html(result: "Evaluation") -> str:
             interval = f"{number(e.low)} to {number(e.high)}, n = {e.count}"
             cells.append(Cell(e.mean, e.low, e.high, text=two_decimals(e.mean), tip=interval))
         milliseconds = 1000 * found.seconds
-        rows.append([*cells, Cell(milliseconds, text=two_decimals(milliseconds)), Cell(found.cost, text=two_decimals(found.cost))])
+        rows.append(
+            [
+                *cells,
+                Cell(milliseconds, text=two_decimals(milliseconds)),
+                Cell(found.cost, text=two_decimals(found.cost)),
+            ]
+        )
     return table(columns, rows)

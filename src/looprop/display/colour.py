@@ -1,7 +1,9 @@
-"""A diverging scale that colour-blind readers can tell apart: blue speaks against the target, orange for it, zero is the paper.
+"""A diverging scale that colour-blind readers can tell apart: blue speaks against the target, orange for it, zero is
+the paper.
 
-A value v in [-1, 1] is the paper's colour mixed with the end of its side, linearly in Oklab:  c(v) = (1 - |v|) zero + |v| end(sign v).
-Browsers compute the same with `color-mix(in oklab, ...)`. Oklab: B. Ottosson, "A perceptual color space for image processing", 2020.
+A value v in [-1, 1] is the paper's colour mixed with the end of its side, linearly in Oklab:  c(v) = (1 - |v|) zero +
+|v| end(sign v). Browsers compute the same with `color-mix(in oklab, ...)`. Oklab: B. Ottosson, "A perceptual color
+space for image processing", 2020.
 """
 
 import math

@@ -12,7 +12,8 @@ class Strip:
 
     special: features that the tokenizer added, shown in a quieter way.
     joined: no space before this feature (a piece that continues a word).
-    outside_scale: shown, but without a say in the colour scale (the first token of a language model is an attention sink).
+    outside_scale: shown, but without a say in the colour scale (the first token of a language model is an attention
+        sink).
     name: the method; facts: what is printed beside it; r: its correlation with leave-one-out, None where not known.
     """
 
@@ -46,7 +47,9 @@ class Strip:
 
     def strongest_first(self) -> list[int]:
         """Positions by magnitude of score; ties and NaN in order of position, NaN last."""
-        return sorted(range(len(self.scores)), key=lambda i: -abs(self.scores[i]) if not math.isnan(self.scores[i]) else 1.0)
+        return sorted(
+            range(len(self.scores)), key=lambda i: -abs(self.scores[i]) if not math.isnan(self.scores[i]) else 1.0
+        )
 
 
 def number(value: float | None, *, signed: bool = True) -> str:

@@ -27,14 +27,24 @@ FONT_SIZE = 13
 @cache
 def fonts() -> list[str]:
     """The standard font, and what this machine has for other scripts."""
-    more = ["Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Emoji", "Segoe UI Emoji"]
+    more = [
+        "Noto Sans",
+        "Noto Sans CJK SC",
+        "Noto Sans CJK JP",
+        "Noto Sans Arabic",
+        "Noto Sans Devanagari",
+        "Noto Emoji",
+        "Segoe UI Emoji",
+    ]
     have = set(font_manager.get_font_names())
     return ["DejaVu Sans", *(name for name in more if name in have)]
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Our fonts and reproducible SVG with text kept as text; a character that no font has is drawn as a box, without a warning."""
+    """Our fonts and reproducible SVG with text kept as text; a character that no font has is drawn as a box, without a
+    warning.
+    """
     options = {"font.family": fonts(), "svg.fonttype": "none", "svg.hashsalt": "looprop", "axes.unicode_minus": True}
     with mpl.rc_context(options), warnings.catch_warnings():  # type: ignore[arg-type]
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
@@ -48,7 +58,9 @@ def strip_figure(shown: Strip, *, title: str = "", width: float = 9.0) -> Figure
 
 def comparison_figure(strips: Sequence[Strip], *, title: str = "", width: float = 9.0) -> Figure:
     """Methods below each other, each on its own scale, with its r to leave-one-out where that is known."""
-    named = [(shown.name + (f"   r to LOO {correlation(shown.r)}" if shown.r is not None else ""), shown) for shown in strips]
+    named = [
+        (shown.name + (f"   r to LOO {correlation(shown.r)}" if shown.r is not None else ""), shown) for shown in strips
+    ]
     return _strips(named, None, title=title, width=width)
 
 
@@ -64,10 +76,21 @@ def _strips(named: Sequence[tuple[str | None, Strip]], scale: float | None, *, t
         axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
         axes.axis("off")
         if title:
-            axes.text(0.25, 0.28, visible(title), fontsize=12, fontweight="bold", color=LIGHT.text, va="center", parse_math=False)
+            axes.text(
+                0.25,
+                0.28,
+                visible(title),
+                fontsize=12,
+                fontweight="bold",
+                color=LIGHT.text,
+                va="center",
+                parse_math=False,
+            )
         for (name, shown), (placed, lines) in zip(named, flows, strict=True):
             if name is not None:
-                axes.text(0.25, top + 0.6 * LINE_HEIGHT, visible(name), fontsize=9, color=QUIET, va="center", parse_math=False)
+                axes.text(
+                    0.25, top + 0.6 * LINE_HEIGHT, visible(name), fontsize=9, color=QUIET, va="center", parse_math=False
+                )
                 top += LINE_HEIGHT
             for index, (x, line, length) in enumerate(placed):
                 _chip(axes, shown, index, 0.25 + x, top + (line + 0.5) * LINE_HEIGHT, length)
@@ -124,7 +147,9 @@ def _legend(figure: Figure, scale: float | None, width: float, height: float) ->
     ramp.tick_params(labelsize=8, colors=QUIET, length=2)
     for spine in ramp.spines.values():
         spine.set_edgecolor("#c9ced6")
-    note = "blue: against the target   orange: for the target" + ("   each method on its own scale" if scale is None else "")
+    note = "blue: against the target   orange: for the target" + (
+        "   each method on its own scale" if scale is None else ""
+    )
     figure.text(3.15 / width, 0.425 / height, note, fontsize=8, color=QUIET, va="center")
 
 
@@ -169,5 +194,7 @@ def to_bytes(figure: Figure, kind: str, *, dpi: int = 200) -> bytes:
     """The picture as a file of `kind` "png" or "svg", the same bytes for the same picture."""
     file = io.BytesIO()
     with style():
-        figure.savefig(file, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else {"Software": "looprop"})
+        figure.savefig(
+            file, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else {"Software": "looprop"}
+        )
     return file.getvalue()

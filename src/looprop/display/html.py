@@ -1,4 +1,6 @@
-"""The shell of every page and of notebook output: style, script, header, cards, facts. Nothing comes from the network."""
+"""The shell of every page and of notebook output: style, script, header, cards, facts.
+Nothing comes from the network.
+"""
 
 import html
 from collections.abc import Iterable
@@ -41,7 +43,9 @@ def _asset(name: str) -> str:
 
 
 def page(title: str, body: str, *, subtitle: str = "", words: bool = False, footer: str = "") -> str:
-    """A whole page. `title`, `subtitle` and `footer` are plain text, `body` is HTML; `words` adds the token/word switch."""
+    """A whole page. `title`, `subtitle` and `footer` are plain text, `body` is HTML; `words` adds the token/word
+    switch.
+    """
     switch = word_switch() if words else ""
     below = f'<p class="subtitle">{escape(subtitle)}</p>' if subtitle else ""
     return (
@@ -49,7 +53,8 @@ def page(title: str, body: str, *, subtitle: str = "", words: bool = False, foot
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)} · looprop</title>\n<style>\n{style()}</style>\n</head>\n"
-        f'<body class="looprop"><main>\n<header><div class="titles"><span class="brand">looprop</span><h1>{escape(title)}</h1>{below}</div>'
+        '<body class="looprop"><main>\n<header><div class="titles"><span '
+        f'class="brand">looprop</span><h1>{escape(title)}</h1>{below}</div>'
         f'<div class="controls">{switch}<button type="button" id="theme">Theme</button></div></header>\n'
         f"{body}\n<footer>{escape(footer)}</footer>\n</main>\n<script>\n{script()}</script>\n</body>\n</html>\n"
     )

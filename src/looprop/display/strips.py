@@ -18,19 +18,32 @@ class View:
 
 
 def strip(shown: Strip, *, scale: float | None = None, small: bool = False) -> str:
-    """A strip of features as text; on hover the value and its share of the scale. `scale`: the score that gets the full colour."""
+    """A strip of features as text; on hover the value and its share of the scale. `scale`: the score that gets the full
+    colour.
+    """
     full = shown.scale if scale is None else scale
     parts = []
     for index, feature in enumerate(shown.features):
         fraction = shown.fraction(index, full)
         side, colour = mixed(fraction) if fraction is not None else ("outside", "")
-        classes = ["f", side, *(["joined"] if shown.is_joined(index) else []), *(["special"] if shown.is_special(index) else [])]
+        classes = [
+            "f",
+            side,
+            *(["joined"] if shown.is_joined(index) else []),
+            *(["special"] if shown.is_special(index) else []),
+        ]
         tip = number(shown.scores[index])
-        tip += " (outside the colour scale)" if index in shown.outside_scale else f" · position {index + 1} of {len(shown.features)}"
+        tip += (
+            " (outside the colour scale)"
+            if index in shown.outside_scale
+            else f" · position {index + 1} of {len(shown.features)}"
+        )
         gap = "" if index == 0 or shown.is_joined(index) else " "
         # A feature of nothing but spaces would be invisible.
         text = feature if feature.strip() or not feature else "␣" * len(feature)
-        parts.append(f'{gap}<span class="{" ".join(classes)}" style="{colour}" title="{escape(tip)}">{escape(text)}</span>')
+        parts.append(
+            f'{gap}<span class="{" ".join(classes)}" style="{colour}" title="{escape(tip)}">{escape(text)}</span>'
+        )
     return f'<p class="strip{" fragment-strip" if small else ""}">{"".join(parts)}</p>'
 
 
@@ -41,7 +54,10 @@ def legend(scale: float | None, *, outside: bool = False) -> str:
     note += "<span>outlined: outside the scale</span>" if outside else ""
     sides = (escape(ends[0]), escape(ends[1]))
     against, speaks_for = ("", "") if scale is None else ("against the target ", " for the target")
-    return f'<div class="legend"><span>{against}{sides[0]}</span><span class="ramp"></span><span>{sides[1]}{speaks_for}</span>{note}</div>'
+    return (
+        f'<div class="legend"><span>{against}{sides[0]}</span><span '
+        f'class="ramp"></span><span>{sides[1]}{speaks_for}</span>{note}</div>'
+    )
 
 
 def feature_table(shown: Strip) -> str:
@@ -53,7 +69,12 @@ def feature_table(shown: Strip) -> str:
         score = shown.scores[i]
         size = Cell(abs(score), text=aligned(abs(score), largest, signed=False))
         rows.append(
-            [Cell(float(i + 1), text=str(i + 1)), visible(shown.features[i]) or "(empty)", Cell(score, text=aligned(score, largest)), size]
+            [
+                Cell(float(i + 1), text=str(i + 1)),
+                visible(shown.features[i]) or "(empty)",
+                Cell(score, text=aligned(score, largest)),
+                size,
+            ]
         )
     return table(columns, rows)
 
@@ -81,7 +102,9 @@ def explanation_fragment(title: str, view: View) -> str:
     """One explanation for a notebook cell."""
     words = view.words
     switch = word_switch() if words else ""
-    text = _both(view, _strip_and_legend(view.tokens, small=True), _strip_and_legend(words, small=True) if words else None)
+    text = _both(
+        view, _strip_and_legend(view.tokens, small=True), _strip_and_legend(words, small=True) if words else None
+    )
     return fragment(f"<h2>{escape(title)}</h2>{facts(view.tokens.facts)}{text}<p>{switch}</p>")
 
 
@@ -104,7 +127,12 @@ def _heat(strips: Sequence[Strip]) -> str:
     names = [f"{i + 1}  {visible(feature)}" for i, feature in enumerate(first.features)]
     values = [[shown.scores[i] for shown in strips] for i in range(len(first.features))]
     return heat_table(
-        names, [s.name for s in strips], values, corner="feature", scales=[s.scale for s in strips], uncoloured=first.outside_scale
+        names,
+        [s.name for s in strips],
+        values,
+        corner="feature",
+        scales=[s.scale for s in strips],
+        uncoloured=first.outside_scale,
     )
 
 
@@ -115,7 +143,9 @@ def comparison_page(title: str, groups: Sequence[Sequence[View]], *, subtitle: s
         body += card(comparison(views))
         if len({len(view.tokens.features) for view in views}) == 1 and len(views) > 1:
             words = [view.words for view in views if view.words is not None]
-            heat = _both(views[0], _heat([view.tokens for view in views]), _heat(words) if len(words) == len(views) else None)
+            heat = _both(
+                views[0], _heat([view.tokens for view in views]), _heat(words) if len(words) == len(views) else None
+            )
             body += card(heat, title="Feature by feature")
     has_words = any(view.words is not None for views in groups for view in views)
     return page(title, body, subtitle=subtitle, words=has_words, footer=footer)

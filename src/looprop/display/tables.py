@@ -13,7 +13,8 @@ SHORT = 26
 
 @dataclass(frozen=True)
 class Cell:
-    """A number, with an interval where there is one; `text` is shown in its stead if given, `under` small below it, `tip` on hover.
+    """A number, with an interval where there is one; `text` is shown in its stead if given, `under` small below it,
+    `tip` on hover.
 
     best: set in bold.
     """
@@ -42,7 +43,11 @@ class Column:
 
 
 def table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], *, strong: frozenset[int] = frozenset(), sortable: bool = True
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str | Cell]],
+    *,
+    strong: frozenset[int] = frozenset(),
+    sortable: bool = True,
 ) -> str:
     """A table; a string cell is plain text, a `Cell` a number; `strong` rows are set in bold."""
     numeric = [any(isinstance(row[j], Cell) for row in rows) for j in range(len(columns))]
@@ -55,7 +60,9 @@ def table(
     spans = [_span([row[j] for row in rows]) for j in range(len(columns))]
     body = ""
     for i, row in enumerate(rows):
-        cells = "".join(_cell(cell, span, bars=column.bars) for cell, span, column in zip(row, spans, columns, strict=True))
+        cells = "".join(
+            _cell(cell, span, bars=column.bars) for cell, span, column in zip(row, spans, columns, strict=True)
+        )
         body += ('<tr class="strong">' if i in strong else "<tr>") + cells + "</tr>"
     return f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
@@ -73,12 +80,16 @@ def _cell(cell: str | Cell, span: tuple[float, float], *, bars: bool) -> str:
 
 def _span(cells: Sequence[str | Cell]) -> tuple[float, float]:
     """The lowest and highest number of a column, zero always between them."""
-    numbers = [v for c in cells if isinstance(c, Cell) for v in (c.value, c.low, c.high) if v is not None and math.isfinite(v)]
+    numbers = [
+        v for c in cells if isinstance(c, Cell) for v in (c.value, c.low, c.high) if v is not None and math.isfinite(v)
+    ]
     return min([0.0, *numbers]), max([0.0, *numbers])
 
 
 def bar(cell: Cell, span: tuple[float, float]) -> str:
-    """A bar from zero to the number, with a line over the interval; `span` is the column's lowest and highest number."""
+    """A bar from zero to the number, with a line over the interval; `span` is the column's
+    lowest and highest number.
+    """
     low, high = span
     width = (high - low) or 1.0
 
@@ -108,14 +119,17 @@ def heat_table(
     """
     if scales is None:
         coloured = [
-            [abs(v) for i, v in enumerate(column) if i not in uncoloured and math.isfinite(v)] for column in zip(*values, strict=True)
+            [abs(v) for i, v in enumerate(column) if i not in uncoloured and math.isfinite(v)]
+            for column in zip(*values, strict=True)
         ]
         scales = [max(column, default=0.0) for column in coloured]
     head = f'<th aria-sort="none" data-first>{escape(corner)}</th>'
     head += "".join(f'<th aria-sort="none" style="text-align:center">{escape(name)}</th>' for name in columns)
     body = ""
     for i, (name, row) in enumerate(zip(rows, values, strict=True)):
-        cells = "".join(heat_cell(value, scale, coloured=i not in uncoloured) for value, scale in zip(row, scales, strict=True))
+        cells = "".join(
+            heat_cell(value, scale, coloured=i not in uncoloured) for value, scale in zip(row, scales, strict=True)
+        )
         body += f'<tr><td data-sort="{i}">{escape(name)}</td>{cells}</tr>'
     return f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 

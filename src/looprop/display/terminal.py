@@ -62,7 +62,9 @@ def feature_table(shown: Strip, *, colour: bool, limit: int = 12) -> RenderableT
     grid = _grid("feature", "score", "")
     for index in shown.strongest_first()[:limit]:
         grid.add_row(
-            Text(visible(shown.features[index])), aligned(shown.scores[index], shown.scale), bar(shown.fraction(index), colour=colour)
+            Text(visible(shown.features[index])),
+            aligned(shown.scores[index], shown.scale),
+            bar(shown.fraction(index), colour=colour),
         )
     left = len(shown.features) - limit
     return Group(grid, Text(f"and {left} weaker features", style="dim")) if left > 0 else grid
@@ -90,15 +92,23 @@ def comparison(strips: Sequence[Strip], *, colour: bool) -> RenderableType:
     known = any(shown.r is not None for shown in strips)
     grid = _grid("method", *(["r to LOO"] if known else []), "features", lines=True)
     for shown in strips:
-        grid.add_row(Text(visible(shown.name), style="bold"), *([correlation(shown.r)] if known else []), strip(shown, colour=colour))
+        grid.add_row(
+            Text(visible(shown.name), style="bold"),
+            *([correlation(shown.r)] if known else []),
+            strip(shown, colour=colour),
+        )
     return grid
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numeric: frozenset[int] = frozenset()) -> Table:
-    """A plain table of strings, numbers to the right; for evaluations and audits. The first column, of names, is never cut."""
+    """A plain table of strings, numbers to the right; for evaluations and audits. The first column, of names, is never
+    cut.
+    """
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for index, name in enumerate(columns):
-        grid.add_column(Text(name), justify="right" if index in numeric else "left", no_wrap=index in numeric or index == 0)
+        grid.add_column(
+            Text(name), justify="right" if index in numeric else "left", no_wrap=index in numeric or index == 0
+        )
     for row in rows:
         grid.add_row(*(Text(visible(cell)) for cell in row))
     return grid
@@ -108,5 +118,7 @@ def _grid(*columns: str, lines: bool = False) -> Table:
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 1 if lines else 0, 0), header_style="dim")
     for name in columns:
         is_number = name in {"score", "r to LOO"}
-        grid.add_column(name, justify="right" if is_number else "left", no_wrap=is_number or name in {"", "method"}, overflow="fold")
+        grid.add_column(
+            name, justify="right" if is_number else "left", no_wrap=is_number or name in {"", "method"}, overflow="fold"
+        )
     return grid

@@ -1,6 +1,7 @@
 """One example under every method: scores, exact leave-one-out, curves, and one row per method.
 
-Each example is computed for itself, never in a batch with others, so that its numbers do not depend on what else is in a run.
+Each example is computed for itself, never in a batch with others, so that its numbers do not depend on what else is in
+a run.
 """
 
 import math
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError, LoopropError
-from looprop.evaluation.known import KnownLoo, learn_known
+from looprop.evaluation.known_loo import KnownLoo, learn_known
 from looprop.evaluation.setup import Setup, is_yardstick, method_label
 from looprop.methods.base import Method
 from looprop.methods.loo import LeaveOneOut
@@ -24,14 +25,16 @@ from looprop.models.adapter import Adapter
 from looprop.models.encoded import partition
 from looprop.models.subject import Subject, bind
 from looprop.removal.set_function import SetFunction
+from looprop.running.parts import Row
 
-Row = dict[str, Any]
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One example to be measured: its name in the results, the input, and scores and leave-one-out that were computed elsewhere."""
+    """One example to be measured: its name in the results, the input, and scores and leave-one-out that were computed
+    elsewhere.
+    """
 
     id: str
     item: Any
@@ -85,7 +88,11 @@ def _method(subject: Subject, method: str | Method, setup: Setup, reference: _Fo
         encoded = subject.encoded
         names = [encoded.names[group[0]] for group in subject.features]
         special = [encoded.special[group[0]] for group in subject.features]
-        return _Found(yardstick(method, text=encoded.text, features=names, special=special, seed=setup.seed), cost=0.0, seconds=0.0)
+        return _Found(
+            yardstick(method, text=encoded.text, features=names, special=special, seed=setup.seed),
+            cost=0.0,
+            seconds=0.0,
+        )
     made = make_method(method)
     if isinstance(made, LeaveOneOut) and made.options == LeaveOneOut(removal=setup.removal).options:
         return reference
@@ -106,7 +113,9 @@ def _attribute(subject: Subject, method: Method) -> _Found:
     seconds = time.perf_counter() - start
     scores = np.asarray(attribution.scores, dtype=np.float64)
     if not np.isfinite(scores).all():
-        return _Found(seconds=seconds, error=f"{int((~np.isfinite(scores)).sum())} of {len(scores)} scores are NaN or infinite")
+        return _Found(
+            seconds=seconds, error=f"{int((~np.isfinite(scores)).sum())} of {len(scores)} scores are NaN or infinite"
+        )
     residual = math.nan if attribution.residual is None else float(attribution.residual)
     return _Found(scores, float(attribution.cost), seconds, residual, note="; ".join(str(w.message) for w in said))
 
@@ -143,7 +152,9 @@ def _rows(subject: Subject, task: Task, setup: Setup, loo: Floats, found: Mappin
     return [_row(subject, grouped, task, setup, loo, label, of, cases.get(label)) for label, of in found.items()]
 
 
-def _row(subject: Subject, grouped: Subject, task: Task, setup: Setup, loo: Floats, label: str, of: _Found, case: Case | None) -> Row:
+def _row(
+    subject: Subject, grouped: Subject, task: Task, setup: Setup, loo: Floats, label: str, of: _Found, case: Case | None
+) -> Row:
     metrics = [get_metric(name) for name in setup.columns]
     turned = [metric.flipped(case) for metric in metrics if metric.name == "loo-r-paper"] if case else []
     return {

@@ -21,13 +21,15 @@ METRICS = ("loo-r", "loo-r-no-special", "morf", "lerf", "delta")
 class Setup:
     """Methods, metrics and the choices that the numbers depend on.
 
-    methods: names, with options in brackets: "loo", "ig[steps=20]", "lrp[cp=4-6]"; the yardsticks "random", "position" and "length";
-        or `Method` objects.
+    methods: names, with options in brackets: "loo", "ig[steps=20]", "lrp[cp=4-6]"; the yardsticks "random", "position"
+        and "length"; or `Method` objects.
     given: names of score maps that were computed elsewhere.
     metrics: names; see `looprop.metrics.metric_names()`.
     protocol: "paper" correlates maps that are normalised to sum to one, and counts the examples whose sign that turns.
-    curve_features: what the curves remove step by step: "token", "word", "chunk:16"; a feature's score is the sum of its tokens'.
-    removal: how features are removed; None is the default of the kind of input (attention mask for texts, zero for tensors).
+    curve_features: what the curves remove step by step: "token", "word", "chunk:16"; a feature's score is the sum of
+        its tokens'.
+    removal: how features are removed; None is the default of the kind of input (attention mask for texts, zero for
+        tensors).
     """
 
     methods: tuple[str | Method, ...]

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
-from looprop.evaluation.example import Row
 from looprop.metrics import Comparison, Estimate, bootstrap_mean, compare_all, get_metric
+from looprop.running.parts import Row
 
 
 @dataclass(frozen=True)
 class MethodSummary:
     """One method over all examples.
 
-    metrics: mean, interval, number of examples and number of undefined ones, by metric. cost and seconds: means per example.
+    metrics: mean, interval, number of examples and number of undefined ones, by metric. cost and seconds: means per
+        example.
     flipped: the share of examples whose sign the normalisation of protocol "paper" turned; None under protocol "raw".
     errors: examples on which the method failed. notes: examples on which it gave a warning.
     """
@@ -33,10 +34,18 @@ class MethodSummary:
         for name, found in self.metrics.items():
             flat |= {name: found.mean, f"{name}-low": found.low, f"{name}-high": found.high}
             flat |= {f"{name}-n": found.count, f"{name}-undefined": found.undefined}
-        return flat | {"cost": self.cost, "seconds": self.seconds, "flipped": self.flipped, "errors": self.errors, "notes": self.notes}
+        return flat | {
+            "cost": self.cost,
+            "seconds": self.seconds,
+            "flipped": self.flipped,
+            "errors": self.errors,
+            "notes": self.notes,
+        }
 
 
-def summarise_rows(rows: Sequence[Row], metrics: Sequence[str], *, confidence: float = 0.95, seed: int = 0) -> list[MethodSummary]:
+def summarise_rows(
+    rows: Sequence[Row], metrics: Sequence[str], *, confidence: float = 0.95, seed: int = 0
+) -> list[MethodSummary]:
     """One summary per method, in the order in which methods occur."""
     if not rows:
         raise InputError("there are no rows to summarise")
@@ -47,7 +56,10 @@ def summarise_rows(rows: Sequence[Row], metrics: Sequence[str], *, confidence: f
         found.append(
             MethodSummary(
                 method=method,
-                metrics={name: bootstrap_mean([row[name] for row in own], confidence=confidence, seed=seed) for name in metrics},
+                metrics={
+                    name: bootstrap_mean([row[name] for row in own], confidence=confidence, seed=seed)
+                    for name in metrics
+                },
                 cost=_mean([row["cost"] for row in done]),
                 seconds=_mean([row["seconds"] for row in done]),
                 flipped=sum(turned) / len(turned) if turned else None,
@@ -77,14 +89,20 @@ def values_of(rows: Sequence[Row], metric: str) -> dict[str, list[float]]:
     return values
 
 
-def compare_methods(rows: Sequence[Row], metric: str, *, metrics: Sequence[str], seed: int = 0) -> tuple[Comparison, ...]:
+def compare_methods(
+    rows: Sequence[Row], metric: str, *, metrics: Sequence[str], seed: int = 0
+) -> tuple[Comparison, ...]:
     """Every pair of methods: which is better by this metric, and how sure that is after Holm's correction.
 
     Leave-one-out takes no part where it is itself the reference.
     """
     if metric not in metrics:
         raise UnknownNameError("metric of this evaluation", metric, metrics)
-    values = {method: own for method, own in values_of(rows, metric).items() if method != "loo" or "loo" not in get_metric(metric).needs}
+    values = {
+        method: own
+        for method, own in values_of(rows, metric).items()
+        if method != "loo" or "loo" not in get_metric(metric).needs
+    }
     return compare_all(values, higher_is_better=get_metric(metric).higher_is_better, seed=seed)
 
 

@@ -1,4 +1,6 @@
-"""Twenty-four short sentences written for this project, each with what makes it hard: negation, contrast, irony and so on."""
+"""Twenty-four short sentences written for this project, each with what makes it hard: negation, contrast, irony and so
+on.
+"""
 
 from importlib.resources import as_file, files
 

@@ -56,7 +56,13 @@ class Dataset:
 
 
 def make_dataset(
-    name: str, split: str, examples: Sequence[Example], *, labels: Sequence[str] = (), limit: int | None = None, seed: int = 0
+    name: str,
+    split: str,
+    examples: Sequence[Example],
+    *,
+    labels: Sequence[str] = (),
+    limit: int | None = None,
+    seed: int = 0,
 ) -> Dataset:
     """A data set of the examples, or of `limit` of them drawn by `seed`."""
     chosen = [examples[i] for i in draw([example.id for example in examples], limit=limit, seed=seed)]
@@ -67,7 +73,8 @@ def make_dataset(
 def draw(ids: Sequence[str], *, limit: int | None, seed: int) -> list[int]:
     """The positions of a subset: the `limit` ids with the smallest SHA-256 of "seed:id", in order of position.
 
-    It depends on seed, limit and ids only, not on a library's random numbers; a smaller limit gives a part of the larger subset.
+    It depends on seed, limit and ids only, not on a library's random numbers; a smaller limit gives a part of the
+    larger subset.
 
     >>> draw(["a", "b", "c"], limit=None, seed=0)
     [0, 1, 2]

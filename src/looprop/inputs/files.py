@@ -1,4 +1,5 @@
-"""Texts of one's own: a text file, CSV, TSV, JSON lines or Parquet. Errors name the file, the row and what was expected.
+"""Texts of one's own: a text file, CSV, TSV, JSON lines or Parquet. Errors name the file, the row and what was
+expected.
 
 Rows count from 1; a header is not counted, a blank line is. All but Parquet may be packed with gzip.
 """
@@ -31,7 +32,8 @@ def read_texts(
 
     column: the column of the texts; by default "text" or "sentence", whichever is there.
     label_column: the column of the labels, if they are wanted.
-    labels: the names of the classes; a label must be one of them or its number. By default the values that occur, sorted.
+    labels: the names of the classes; a label must be one of them or its number. By default the values that occur,
+        sorted.
     """
     path = Path(path)
     rows: list[tuple[int, str, Any]] = []
@@ -54,11 +56,16 @@ def read_texts(
 
 
 def read_rows(path: str | Path, *, columns: Sequence[str] = ()) -> Iterator[tuple[int, Row]]:
-    """The rows of a file with their numbers; `columns` must be in every one of them. A .txt has the one column "text"."""
+    """The rows of a file with their numbers; `columns` must be in every one of them. A .txt
+    has the one column "text".
+    """
     path = Path(path)
     kind = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     if kind not in READERS:
-        raise DataError(f"{path}: cannot tell the format from the name; expected one of {', '.join('.' + name for name in READERS)} (.gz)")
+        raise DataError(
+            f"{path}: cannot tell the format from the name; expected one of "
+            f"{', '.join('.' + name for name in READERS)} (.gz)"
+        )
     number = 0
     try:
         for number, row in READERS[kind](path):
@@ -68,9 +75,13 @@ def read_rows(path: str | Path, *, columns: Sequence[str] = ()) -> Iterator[tupl
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: after row {number}: expected whole gzip data, got a truncated or broken file ({error})") from error
+        raise DataError(
+            f"{path}: after row {number}: expected whole gzip data, got a truncated or broken file ({error})"
+        ) from error
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: after row {number}: expected UTF-8, got byte 0x{error.object[error.start]:02x}") from error
+        raise DataError(
+            f"{path}: after row {number}: expected UTF-8, got byte 0x{error.object[error.start]:02x}"
+        ) from error
     except csv.Error as error:
         raise DataError(f"{path}: after row {number}: expected well-formed CSV ({error})") from error
     except OSError as error:
@@ -78,7 +89,8 @@ def read_rows(path: str | Path, *, columns: Sequence[str] = ()) -> Iterator[tupl
 
 
 def _open(path: Path) -> IO[str]:
-    # utf-8-sig drops the mark that some editors put at the beginning; newline="" leaves line ends in quoted fields alone
+    # utf-8-sig drops the mark that some editors put at the beginning; newline="" leaves line ends in quoted fields
+    # alone
     if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")
@@ -109,7 +121,9 @@ def _table(path: Path, lines: Iterator[list[str]]) -> Iterator[tuple[int, Row]]:
         if not fields:
             continue
         if len(fields) != len(header):
-            raise DataError(f"{path}: row {number}: expected {len(header)} fields ({', '.join(header)}), got {len(fields)}")
+            raise DataError(
+                f"{path}: row {number}: expected {len(header)} fields ({', '.join(header)}), got {len(fields)}"
+            )
         yield number, dict(zip(header, fields, strict=True))
 
 
@@ -121,7 +135,9 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
             try:
                 row = json.loads(line)
             except (json.JSONDecodeError, RecursionError) as error:
-                raise DataError(f"{path}: row {number}: expected a JSON object on one line, got {line.strip()[:60]!r} ({error})") from error
+                raise DataError(
+                    f"{path}: row {number}: expected a JSON object on one line, got {line.strip()[:60]!r} ({error})"
+                ) from error
             if not isinstance(row, dict):
                 raise DataError(f"{path}: row {number}: expected a JSON object, got {line.strip()[:60]!r}")
             yield number, row
@@ -153,7 +169,9 @@ READERS: dict[str, Callable[[Path], Iterator[tuple[int, Row]]]] = {
 
 def _cell(path: Path, number: int, row: Row, column: str) -> Any:
     if column not in row:
-        raise DataError(f"{path}: row {number}: expected a column {column!r}, got {', '.join(map(repr, row)) or 'none'}")
+        raise DataError(
+            f"{path}: row {number}: expected a column {column!r}, got {', '.join(map(repr, row)) or 'none'}"
+        )
     return row[column]
 
 
@@ -161,7 +179,10 @@ def _usual_column(path: Path, row: Row) -> str:
     for column in USUAL_COLUMNS:
         if column in row:
             return column
-    raise DataError(f"{path}: which column holds the texts? There is none called 'text' or 'sentence', only {', '.join(map(repr, row))}")
+    raise DataError(
+        f"{path}: which column holds the texts? There is none called 'text' or 'sentence', only "
+        f"{', '.join(map(repr, row))}"
+    )
 
 
 def _label_number(path: Path, number: int, label: Any, names: dict[str, int]) -> int:

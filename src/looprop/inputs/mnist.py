@@ -1,6 +1,7 @@
 """MNIST: handwritten digits, 28 x 28 grey levels, from the original IDX files or from the hub.
 
-An IDX file is a big-endian header (magic 0x0803 for images, 0x0801 for labels; the size of each dimension) and one byte per value.
+An IDX file is a big-endian header (magic 0x0803 for images, 0x0801 for labels; the size of each dimension) and one byte
+per value.
 Source: Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, "Gradient-Based Learning Applied to Document Recognition", 1998.
 """
 
@@ -42,7 +43,9 @@ class Digits:
         return len(self.images)
 
 
-def load_mnist(split: str = "test", *, limit: int | None = None, seed: int = 0, folder: str | Path | None = None) -> Digits:
+def load_mnist(
+    split: str = "test", *, limit: int | None = None, seed: int = 0, folder: str | Path | None = None
+) -> Digits:
     """MNIST's train or test digits, or `limit` of them drawn by `seed`; folder as in `load_dataset`."""
     if split not in PREFIXES:
         raise UnknownNameError("split of mnist", split, PREFIXES)

@@ -23,7 +23,9 @@ def data_folder(folder: str | Path | None = None) -> Path | None:
 
 
 def hub_rows(name: str, split: str) -> Any:
-    """The rows of a data set on the hub through the package `datasets`, or an error that names both ways to get them."""
+    """The rows of a data set on the hub through the package `datasets`, or an error that
+    names both ways to get them.
+    """
     try:
         import datasets
 
@@ -31,6 +33,7 @@ def hub_rows(name: str, split: str) -> Any:
     except Exception as error:  # whatever goes wrong online, the way out is the same
         reason = (str(error).strip() or "no reason given").splitlines()[0]
         raise DataError(
-            f"{name}/{split}: no folder was given and the hub did not give {HUB[name]} ({type(error).__name__}: {reason}); "
+            f"{name}/{split}: no folder was given and the hub did not give {HUB[name]} ({type(error).__name__}: "
+            f"{reason}); "
             f"{FOLDER_HINT}, or go online with the package `datasets` installed"
         ) from error

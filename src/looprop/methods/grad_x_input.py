@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from looprop.engine.plan import GRADIENT
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagation import cost, propagate
+from looprop.methods.propagate import cost, propagate
 from looprop.models.subject import Subject
+from looprop.propagation.plan import GRADIENT
 
 
 class GradientTimesInput(Method):

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looprop.engine.lookup import LookUpMode
 from looprop.errors import InputError, UnknownNameError
+from looprop.intercept.lookup import LookUpMode
 from looprop.methods.base import Attribution, Method
 from looprop.models.subject import Subject
 
@@ -29,7 +29,8 @@ class IntegratedGradientsWarning(UserWarning):
 
 
 class IntegratedGradients(Method):
-    """A straight line from a baseline to the word embeddings; positions are kept. Cost: 3 per step, and 1 for the baseline.
+    """A straight line from a baseline to the word embeddings; positions are kept. Cost: 3 per step, and 1 for the
+    baseline.
 
     baseline: zero embeddings, or those of the padding or mask token (texts); zero for tensors and images.
     keep_special: special tokens are the same at both ends of the line, and get no score.
@@ -40,7 +41,9 @@ class IntegratedGradients(Method):
     summary = "integrated gradients from zero embeddings, midpoint rule"
     complete = True
 
-    def __init__(self, *, steps: int = 50, baseline: Baseline = "zero", keep_special: bool = False, tokens: int = 2048) -> None:
+    def __init__(
+        self, *, steps: int = 50, baseline: Baseline = "zero", keep_special: bool = False, tokens: int = 2048
+    ) -> None:
         if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
             raise InputError(f"steps must be an integer >= 1, got {steps!r}")
         if baseline not in get_args(Baseline):
@@ -81,7 +84,11 @@ class IntegratedGradients(Method):
 
 
 def _hint(line: "_Line", baseline: str) -> str:
-    return "" if line.weight is None or baseline != "zero" else ", or baseline='pad' or 'mask' if the model normalises its embeddings"
+    return (
+        ""
+        if line.weight is None or baseline != "zero"
+        else ", or baseline='pad' or 'mask' if the model normalises its embeddings"
+    )
 
 
 def _positions(subject: Subject, relevance: Tensor) -> NDArray[np.float64]:
@@ -126,7 +133,9 @@ class _Line:
             return float(self._run(self.start)[0])
 
     def gradient(self, places: Tensor, *, with_start: bool) -> tuple[Tensor, list[float]]:
-        """The gradient summed over some places of the line, (1, ...), and the target at its start if that is to run along."""
+        """The gradient summed over some places of the line, (1, ...), and the target at its start if that is to run
+        along.
+        """
         along = self.start[: int(with_start)]
         with torch.enable_grad():
             points = self._points(places).requires_grad_()

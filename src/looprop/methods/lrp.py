@@ -1,18 +1,18 @@
 """Layer-wise relevance propagation: AttnLRP, CP-LRP, and every hybrid of the two.
 
-AttnLRP (Achtibat et al. 2024) splits relevance at O = A V and Z = Q K^T in halves and passes softmax by its Taylor rule;
-CP-LRP (Ali et al. 2022) holds A constant and sends all relevance of O to V.
+AttnLRP (Achtibat et al. 2024) splits relevance at O = A V and Z = Q K^T in halves and passes softmax by its Taylor
+rule; CP-LRP (Ali et al. 2022) holds A constant and sends all relevance of O to V.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from looprop.engine.plan import BiasShare, BilinearForm, Plan, parse_layers
 from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagation import cost, propagate
+from looprop.methods.propagate import cost, propagate
 from looprop.models.subject import Subject
+from looprop.propagation.plan import BiasShare, BilinearForm, Plan, parse_layers
 
 
 class LRP(Method):
@@ -41,7 +41,8 @@ class LRP(Method):
             plan = Plan(attention=attention, epsilon=epsilon, bias=bias, bilinear=bilinear)
         elif cp is not None or epsilon or bias != "keep" or bilinear != "pairs":
             raise InputError(
-                "a plan holds its own layers, epsilon, bias share and form of products: give either a plan or cp, epsilon, bias, bilinear"
+                "a plan holds its own layers, epsilon, bias share and form of products: give either a plan or cp, "
+                "epsilon, bias, bilinear"
             )
         self.readout, self.plan = readout, plan
 
@@ -62,7 +63,9 @@ class LRP(Method):
         attributions = []
         for subject, tokens in zip(subjects, found, strict=True):
             scores = subject.group(tokens)
-            attributions.append(Attribution(scores, cost=cost(subject, subjects), residual=subject.output - float(scores.sum())))
+            attributions.append(
+                Attribution(scores, cost=cost(subject, subjects), residual=subject.output - float(scores.sum()))
+            )
         return attributions
 
     def _plan_for(self, subject: Subject) -> Plan:

@@ -7,7 +7,7 @@ from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Method
-from looprop.methods.catalogue import CATALOGUE
+from looprop.methods.names import CATALOGUE
 
 
 def method_names() -> list[str]:
@@ -43,7 +43,9 @@ def make_method(method: str | Method, **options: Any) -> Method:
 
 
 def _parse_options(name: str, bracket: str | None) -> dict[str, Any]:
-    """`cp=2,5;epsilon=0.1` -> {"cp": "2,5", "epsilon": 0.1}. Options are parted by semicolons, or by commas before a key."""
+    """`cp=2,5;epsilon=0.1` -> {"cp": "2,5", "epsilon": 0.1}. Options are parted by semicolons, or by commas before a
+    key.
+    """
     options: dict[str, Any] = {}
     for part in re.split(r";|,(?=\s*\w+\s*=)", bracket) if bracket else ():
         key, sign, value = part.partition("=")

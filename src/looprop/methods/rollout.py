@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from looprop.engine.attention import AttentionSite, additive_mask, heads_of_one
 from looprop.errors import InputError
+from looprop.intercept.attention import AttentionSite, additive_mask, heads_of_one
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
@@ -51,17 +51,23 @@ class AttentionRollout(Method):
         self.residual = residual
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """The row of the rolled-out attention that is read out (the class token's, a decoder's last), or the mean of those that are."""
+        """The row of the rolled-out attention that is read out (the class token's, a decoder's last), or the mean of
+        those that are.
+        """
         return [self._attribute(subject) for subject in subjects]
 
     def _attribute(self, subject: Subject) -> Attribution:
         if "x" in subject.encoded.inputs:
-            raise InputError("rollout has no meaning for a plain tensor model: its inputs are no tokens that attend to each other")
+            raise InputError(
+                "rollout has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
+            )
         maps = attention_maps(subject.adapter, subject.encoded)
         if not maps:
             raise InputError(f"rollout needs attention, and {subject.adapter.name} has none that the engine recognises")
         if len({m.shape for m in maps}) != 1:
-            raise InputError(f"rollout needs one number of positions in all layers, got {sorted({m.shape[-1] for m in maps})}")
+            raise InputError(
+                f"rollout needs one number of positions in all layers, got {sorted({m.shape[-1] for m in maps})}"
+            )
         leading = subject.adapter.leading_positions(subject.encoded)
         rows = subject.read_rows
         if subject.target.continuation:

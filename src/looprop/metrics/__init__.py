@@ -4,7 +4,7 @@ from looprop.metrics import agreement, perturbation
 from looprop.metrics.base import Case, Metric, get_metric, metric_names, register
 from looprop.metrics.correlation import Correlation, correlate, kendall, pearson, sign_agreement, spearman
 from looprop.metrics.curves import CurveSummary, keep_matrix, removal_order, summarise
-from looprop.metrics.states import States, required_states
+from looprop.metrics.removal_states import States, required_states
 from looprop.metrics.statistics import Comparison, Estimate, PairedTest, bootstrap_mean, compare_all, holm, paired_test
 from looprop.metrics.yardsticks import YARDSTICKS, yardstick
 

@@ -1,4 +1,6 @@
-"""Metrics that compare scores with leave-one-out: loo-r, loo-spearman, loo-kendall, each with and without special tokens; loo-sign."""
+"""Metrics that compare scores with leave-one-out: loo-r, loo-spearman, loo-kendall, each with and without special
+tokens; loo-sign.
+"""
 
 from typing import cast
 
@@ -25,7 +27,9 @@ def _correlation_metric(name: str, title: str, *, kind: str, protocol: Protocol 
 
 
 def _pair(name: str, title: str, *, kind: str, protocol: Protocol = "raw") -> tuple[Metric, Metric]:
-    with_special, without = (_correlation_metric(name, title, kind=kind, protocol=protocol, with_special=flag) for flag in (True, False))
+    with_special, without = (
+        _correlation_metric(name, title, kind=kind, protocol=protocol, with_special=flag) for flag in (True, False)
+    )
     return with_special, without
 
 
@@ -40,7 +44,10 @@ METRICS = (
     *_pair("loo-kendall", "Kendall's tau-b", kind="kendall"),
     Metric(
         name="loo-sign",
-        description="share of features whose score has the sign of leave-one-out (features whose leave-one-out is 0 not counted)",
+        description=(
+            "share of features whose score has the sign of leave-one-out (features whose leave-one-out is 0 not "
+            "counted)"
+        ),
         higher_is_better=True,
         needs=frozenset({"loo"}),
         function=_sign,

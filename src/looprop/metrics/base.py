@@ -1,7 +1,8 @@
-"""What a metric is: a name, a direction, a version and a pure function of one `Case`; and the registry that finds it by name.
+"""What a metric is: a name, a direction, a version and a pure function of one `Case`; and the registry that finds it by
+name.
 
-To add a metric, write one file beside this one with a tuple METRICS, and name it at the end of `looprop/metrics/__init__.py`. A metric
-from outside the package calls `register`.
+To add a metric, write one file beside this one with a tuple METRICS, and name it at the end of
+`looprop/metrics/__init__.py`. A metric from outside the package calls `register`.
 """
 
 import math
@@ -42,9 +43,19 @@ class Case:
         scores = self._set("scores", finite_vector("scores", self.scores))
         if not len(scores):
             raise InputError("scores must hold at least one feature, got none")
-        self._set("special", np.zeros(len(scores), dtype=bool) if self.special is None else np.asarray(self.special, dtype=bool))
-        curve_scores = self._set("curve_scores", scores if self.curve_scores is None else finite_vector("curve_scores", self.curve_scores))
-        lengths = {"loo": len(scores), "special": len(scores), "morf_curve": len(curve_scores) - 1, "lerf_curve": len(curve_scores) - 1}
+        self._set(
+            "special",
+            np.zeros(len(scores), dtype=bool) if self.special is None else np.asarray(self.special, dtype=bool),
+        )
+        curve_scores = self._set(
+            "curve_scores", scores if self.curve_scores is None else finite_vector("curve_scores", self.curve_scores)
+        )
+        lengths = {
+            "loo": len(scores),
+            "special": len(scores),
+            "morf_curve": len(curve_scores) - 1,
+            "lerf_curve": len(curve_scores) - 1,
+        }
         for name, expected in lengths.items():
             value = getattr(self, name)
             if value is None:

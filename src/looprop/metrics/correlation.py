@@ -1,6 +1,7 @@
 """How well scores agree with leave-one-out: correlations between two maps over the same features.
 
-NaN stands for "undefined": fewer than 3 features, or one of the maps constant (up to rounding). It is never replaced by 0.
+NaN stands for "undefined": fewer than 3 features, or one of the maps constant (up to rounding). It is never replaced by
+0.
 """
 
 import math
@@ -42,7 +43,10 @@ def finite_vector(name: str, values: ArrayLike) -> NDArray[np.float64]:
         raise InputError(f"{name} must be one-dimensional, got shape {vector.shape}")
     bad = np.flatnonzero(~np.isfinite(vector))
     if len(bad):
-        raise InputError(f"{name} must be finite, got {vector[bad[0]]} at position {bad[0]} ({len(bad)} of {len(vector)} are not finite)")
+        raise InputError(
+            f"{name} must be finite, got {vector[bad[0]]} at position {bad[0]} ({len(bad)} of {len(vector)} are not "
+            "finite)"
+        )
     return vector
 
 
@@ -89,7 +93,8 @@ def kendall(a: ArrayLike, b: ArrayLike) -> float:
 def sign_agreement(scores: ArrayLike, reference: ArrayLike) -> float:
     """The share of features whose score has the sign of the reference, among those whose reference is not 0.
 
-    A score of 0 agrees with nothing. All-positive scores reach the share of positive references: compare with that, not with 0.5.
+    A score of 0 agrees with nothing. All-positive scores reach the share of positive references: compare with that, not
+    with 0.5.
 
     >>> sign_agreement([1, -1, 0, 5], [2, 3, 4, 0])
     0.3333333333333333
@@ -116,9 +121,10 @@ def correlate(
 ) -> Correlation:
     """The correlation of two maps, over the features where `mask` is True (all by default).
 
-    protocol "paper": "all attribution maps are normalized to sum to one per example" (section 4.2). Both whole maps, special tokens
-    included, are divided by their sums before the mask applies. Correlations do not see a scale, but they see its sign: where exactly
-    one of the two sums is negative the sign flips. A sum that is zero up to rounding leaves the result undefined.
+    protocol "paper": "all attribution maps are normalized to sum to one per example" (section 4.2). Both whole maps,
+    special tokens included, are divided by their sums before the mask applies. Correlations do not see a scale, but
+    they see its sign: where exactly one of the two sums is negative the sign flips. A sum that is zero up to rounding
+    leaves the result undefined.
 
     >>> round(correlate([3, 2, 1], [-3, -2, -2]).value, 4)
     -0.866
@@ -133,7 +139,9 @@ def correlate(
     scores, reference = _pair(scores, reference)
     kept = np.ones(len(scores), dtype=bool) if mask is None else np.asarray(mask)
     if kept.dtype != np.bool_ or kept.shape != scores.shape:
-        raise InputError(f"mask must hold one boolean per feature: {len(scores)} features, got {kept.dtype} of shape {kept.shape}")
+        raise InputError(
+            f"mask must hold one boolean per feature: {len(scores)} features, got {kept.dtype} of shape {kept.shape}"
+        )
     coefficient = KINDS[kind](scores[kept], reference[kept])
     if protocol == "raw":
         return Correlation(coefficient)

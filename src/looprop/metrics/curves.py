@@ -1,16 +1,19 @@
 """Removal curves: in which order features go, which states that asks for, and how a curve becomes a number.
 
-With F features, `order` a removal order and f the target logit, step k (k = 1 .. F-1) is the state in which the first k features of
-the order are removed. The state with nothing left is not used: what a model answers without any key depends on the implementation.
+With F features, `order` a removal order and f the target logit, step k (k = 1 .. F-1) is the state in which the first k
+features of the order are removed. The state with nothing left is not used: what a model answers without any key depends
+on the implementation.
 
-The states of insertion and deletion are those of the two removal curves and the intact input, so nothing else needs computing:
+The states of insertion and deletion are those of the two removal curves and the intact input, so nothing else needs
+computing:
 
     deletion   removes most relevant first:  intact, MoRF step 1, ..., MoRF step F-1
-    insertion  adds most relevant first, from 1 feature kept to all F.  The state with j kept is the one in which the F-j least relevant
+    insertion  adds most relevant first, from 1 feature kept to all F.  The state with j kept is the one in which the
+    F-j least relevant
                are removed:                  LeRF step F-1, ..., LeRF step 1, intact
 
-Insertion's order is thus the reverse of the LeRF order by definition. Between tied scores LeRF removes the lower position first, so
-insertion adds the higher position first.
+Insertion's order is thus the reverse of the LeRF order by definition. Between tied scores LeRF removes the lower
+position first, so insertion adds the higher position first.
 """
 
 import math
@@ -36,7 +39,8 @@ class CurveSummary:
 
 
 def removal_order(scores: ArrayLike, *, most_relevant_first: bool) -> NDArray[np.intp]:
-    """The positions of the features in the order of their removal; ties go by position, the lower first, in both directions.
+    """The positions of the features in the order of their removal; ties go by position, the lower first, in both
+    directions.
 
     >>> removal_order([0.5, 2.0, 0.5], most_relevant_first=True).tolist()
     [1, 0, 2]
@@ -83,7 +87,8 @@ def delta(morf_curve: ArrayLike, lerf_curve: ArrayLike) -> float:
 
 
 def aopc_drop(output: float, morf_curve: ArrayLike) -> float:
-    """The area over the perturbation curve as a drop: the mean over steps 1 to F-1 of f(x) - f(x_k), most relevant first.
+    """The area over the perturbation curve as a drop: the mean over steps 1 to F-1 of f(x) - f(x_k), most relevant
+    first.
 
     Samek et al. (2017) also count step 0, whose drop is 0; theirs is this times (F-1)/F.
 
@@ -107,8 +112,8 @@ def deletion(output: float, morf_curve: ArrayLike) -> float:
 def insertion(output: float, lerf_curve: ArrayLike) -> float:
     """The mean logit while features are added, most relevant first, from 1 feature kept to all F (intact).
 
-    After Petsiuk et al. (2018), as a plain mean and without the state that has nothing in it. The state with j features kept is step
-    F-j of the LeRF curve (see the head of this file).
+    After Petsiuk et al. (2018), as a plain mean and without the state that has nothing in it. The state with j features
+    kept is step F-j of the LeRF curve (see the head of this file).
 
     >>> insertion(5.0, [3.0, 1.0])
     3.0
@@ -124,7 +129,10 @@ def summarise(output: float, morf_curve: ArrayLike, lerf_curve: ArrayLike) -> Cu
     """
     morf_curve, lerf_curve = finite_vector("morf_curve", morf_curve), finite_vector("lerf_curve", lerf_curve)
     if len(morf_curve) != len(lerf_curve):
-        raise InputError(f"the two curves must have the same number of steps, got {len(morf_curve)} (MoRF) and {len(lerf_curve)} (LeRF)")
+        raise InputError(
+            f"the two curves must have the same number of steps, got {len(morf_curve)} (MoRF) and {len(lerf_curve)} "
+            "(LeRF)"
+        )
     return CurveSummary(
         morf=mean_logit(morf_curve),
         lerf=mean_logit(lerf_curve),

@@ -6,13 +6,17 @@ from looprop.metrics import curves
 from looprop.metrics.base import Case, Metric, Need
 
 
-def _metric(name: str, *needs: Need, function: Callable[..., float], higher_is_better: bool, description: str) -> Metric:
+def _metric(
+    name: str, *needs: Need, function: Callable[..., float], higher_is_better: bool, description: str
+) -> Metric:
     """A metric that calls `function` with the needed fields of the case, in their order."""
 
     def value(case: Case) -> float:
         return function(*(getattr(case, need) for need in needs))
 
-    return Metric(name=name, description=description, higher_is_better=higher_is_better, needs=frozenset(needs), function=value)
+    return Metric(
+        name=name, description=description, higher_is_better=higher_is_better, needs=frozenset(needs), function=value
+    )
 
 
 METRICS = (

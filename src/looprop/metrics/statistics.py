@@ -1,6 +1,7 @@
 """How sure a mean over examples is, and whether one method beats another on the same examples.
 
-Undefined values (NaN) are dropped and counted, never replaced. All random numbers come from a seed, so every result can be repeated.
+Undefined values (NaN) are dropped and counted, never replaced. All random numbers come from a seed, so every result can
+be repeated.
 """
 
 import math
@@ -81,12 +82,17 @@ class Comparison:
 
 
 def bootstrap_mean(
-    values: ArrayLike, *, confidence: float = 0.95, interval: Interval = "percentile", resamples: int = 2000, seed: int = 0
+    values: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    interval: Interval = "percentile",
+    resamples: int = 2000,
+    seed: int = 0,
 ) -> Estimate:
     """The mean over examples and its bootstrap confidence interval (Efron and Tibshirani 1993, chapters 13 and 14).
 
-    Examples are drawn with replacement. "percentile" takes the quantiles of the resampled means; "bca" corrects them for bias and skew.
-    The bounds are NaN with fewer than 2 defined examples.
+    Examples are drawn with replacement. "percentile" takes the quantiles of the resampled means; "bca" corrects them
+    for bias and skew. The bounds are NaN with fewer than 2 defined examples.
 
     >>> e = bootstrap_mean([1.0, 2.0, 3.0, float("nan")])
     >>> e.mean, e.count, e.undefined, e.low <= e.mean <= e.high
@@ -104,12 +110,17 @@ def bootstrap_mean(
     if len(defined) >= 2:
         rng = np.random.default_rng(seed)
         means = np.concatenate(
-            [defined[rng.integers(len(defined), size=(rows, len(defined)))].mean(axis=1) for rows in _blocks(resamples, len(defined))]
+            [
+                defined[rng.integers(len(defined), size=(rows, len(defined)))].mean(axis=1)
+                for rows in _blocks(resamples, len(defined))
+            ]
         )
         tail = (1 - confidence) / 2
         tails = (tail, 1 - tail) if interval == "percentile" else _bca_tails(defined, means, tail)
         low, high = (float(bound) for bound in np.quantile(means, tails))
-    return Estimate(mean, low, high, len(defined), len(everything) - len(defined), confidence, interval, resamples, seed)
+    return Estimate(
+        mean, low, high, len(defined), len(everything) - len(defined), confidence, interval, resamples, seed
+    )
 
 
 def paired_test(
@@ -121,12 +132,14 @@ def paired_test(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> PairedTest:
-    """Does A beat B on the same examples? Sign-flip permutation test of the mean difference, with Wilcoxon's test beside it.
+    """Does A beat B on the same examples? Sign-flip permutation test of the mean difference, with Wilcoxon's test
+    beside it.
 
-    If A and B were equally good, every difference could as well have had the other sign. p is the share of sign patterns whose mean
-    difference is at least the observed one: of all 2^n patterns where these are no more than `resamples`, else of a random sample
-    with the observed pattern counted in, (1 + hits) / (1 + resamples). "greater" tests a direction fixed beforehand; use "two-sided"
-    if the data choose which method is called A.
+    If A and B were equally good, every difference could as well have had the other sign. p is the share of sign
+    patterns whose mean
+    difference is at least the observed one: of all 2^n patterns where these are no more than `resamples`, else of a
+    random sample with the observed pattern counted in, (1 + hits) / (1 + resamples). "greater" tests a direction fixed
+    beforehand; use "two-sided" if the data choose which method is called A.
 
     >>> paired_test([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]).p_value
     0.125
@@ -179,7 +192,8 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 def compare_all(
     values: Mapping[str, ArrayLike], *, higher_is_better: bool = True, resamples: int = 10_000, seed: int = 0
 ) -> tuple[Comparison, ...]:
-    """Every pair of methods on the same examples: two-sided tests, as the data choose the better one, with Holm's correction.
+    """Every pair of methods on the same examples: two-sided tests, as the data choose the better one, with Holm's
+    correction.
 
     >>> [found] = compare_all({"x": [1.0, 2.0, 3.0], "y": [2.0, 3.0, 5.0]})
     >>> found.better, found.worse, found.test.p_value, found.adjusted_p
@@ -187,7 +201,14 @@ def compare_all(
     """
     tests = []
     for a, b in combinations(values, 2):
-        test = paired_test(values[a], values[b], higher_is_better=higher_is_better, alternative="two-sided", resamples=resamples, seed=seed)
+        test = paired_test(
+            values[a],
+            values[b],
+            higher_is_better=higher_is_better,
+            alternative="two-sided",
+            resamples=resamples,
+            seed=seed,
+        )
         tests.append((b, a, _turned(test)) if test.difference < 0 else (a, b, test))
     adjusted = holm([test.p_value for _, _, test in tests])
     return tuple(Comparison(a, b, test, float(p)) for (a, b, test), p in zip(tests, adjusted, strict=True))
@@ -213,7 +234,9 @@ def _bca_tails(values: NDArray[np.float64], means: NDArray[np.float64], tail: fl
     return float(low), float(high)
 
 
-def _sign_flip(differences: NDArray[np.float64], alternative: Alternative, *, resamples: int, seed: int, exact: bool) -> float:
+def _sign_flip(
+    differences: NDArray[np.float64], alternative: Alternative, *, resamples: int, seed: int, exact: bool
+) -> float:
     count = len(differences)
     if not count:
         return math.nan
@@ -229,7 +252,9 @@ def _sign_flip(differences: NDArray[np.float64], alternative: Alternative, *, re
     hits, done = 0, 0
     for rows in _blocks(patterns, count):
         if exact:
-            kept = (np.arange(done, done + rows)[:, None] >> np.arange(count)) & 1  # (rows, n) the binary digits of the pattern's number
+            kept = (
+                np.arange(done, done + rows)[:, None] >> np.arange(count)
+            ) & 1  # (rows, n) the binary digits of the pattern's number
         else:
             kept = rng.integers(0, 2, size=(rows, count), dtype=np.int8)
         totals = 2 * (kept @ scaled) - total  # kept differences count +, the others -
@@ -258,7 +283,8 @@ def _values(name: str, values: ArrayLike) -> NDArray[np.float64]:
         raise InputError(f"{name} must be one-dimensional, got shape {vector.shape}")
     if np.isinf(vector).any():
         raise InputError(
-            f"{name} must be finite or NaN, got {vector[np.isinf(vector)][0]} at position {np.flatnonzero(np.isinf(vector))[0]}"
+            f"{name} must be finite or NaN, got {vector[np.isinf(vector)][0]} at position "
+            f"{np.flatnonzero(np.isinf(vector))[0]}"
         )
     return vector
 

@@ -1,4 +1,6 @@
-"""Scores that know nothing of the model, to put a correlation with leave-one-out in proportion: a method must beat them."""
+"""Scores that know nothing of the model, to put a correlation with leave-one-out in proportion: a method must beat
+them.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,12 +12,14 @@ from looprop.errors import InputError, UnknownNameError
 
 YARDSTICKS = ("random", "position", "length")
 
-# What tokenizers write before a piece that goes on with a word (WordPiece) or begins one (byte-level BPE, SentencePiece).
+# What tokenizers write before a piece that goes on with a word (WordPiece) or begins one (byte-level BPE,
+# SentencePiece).
 MARKERS = ("##", "Ġ", "▁")
 
 
 def random_scores(text: str, count: int, *, seed: int = 0) -> NDArray[np.float64]:
-    """Standard normal scores that depend on nothing but the text, the number of features and the seed: the same on every machine and run.
+    """Standard normal scores that depend on nothing but the text, the number of features and the seed: the same on
+    every machine and run.
 
     >>> bool((random_scores("a film", 3) == random_scores("a film", 3)).all())
     True
@@ -34,7 +38,8 @@ def position_scores(count: int) -> NDArray[np.float64]:
 
 
 def length_scores(features: Sequence[str], special: Sequence[bool] | None = None) -> NDArray[np.float64]:
-    """The number of characters of each feature, tokenizer markers and surrounding blanks left out; special tokens have none.
+    """The number of characters of each feature, tokenizer markers and surrounding blanks left out; special tokens have
+    none.
 
     >>> length_scores(["[CLS]", "play", "##ing", "[SEP]"], [True, False, False, True]).tolist()
     [0.0, 4.0, 3.0, 0.0]
@@ -42,7 +47,9 @@ def length_scores(features: Sequence[str], special: Sequence[bool] | None = None
     flags = [False] * len(features) if special is None else special
     if len(flags) != len(features):
         raise InputError(f"special must have one entry per feature: {len(features)} features, got {len(flags)}")
-    return np.array([0 if skip else len(_bare(feature)) for feature, skip in zip(features, flags, strict=True)], dtype=np.float64)
+    return np.array(
+        [0 if skip else len(_bare(feature)) for feature, skip in zip(features, flags, strict=True)], dtype=np.float64
+    )
 
 
 def yardstick(

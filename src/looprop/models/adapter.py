@@ -12,14 +12,14 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from looprop.engine.attention import heads_of_one
-from looprop.engine.location import modules_of
-from looprop.engine.plan import GRADIENT
-from looprop.engine.tape import Tape, relevance
 from looprop.errors import InputError, LoopropError, ModelError
+from looprop.intercept.attention import heads_of_one
 from looprop.models.encoded import Encoded
 from looprop.models.read_out import ReadOut, read_out_of
 from looprop.models.target import Target, TargetLike
+from looprop.propagation.location import modules_of
+from looprop.propagation.plan import GRADIENT
+from looprop.propagation.tape import Tape, relevance
 
 # Padding may change an answer by rounding only: this much, relative to the size of the logits.
 AGREEMENT = 2e-5
@@ -33,7 +33,9 @@ _evaluating: WeakKeyDictionary[nn.Module, tuple[int, list[nn.Module]]] = WeakKey
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a model was loaded from, so that another process can load the same. accelerated: for a device that is not the CPU."""
+    """Where a model was loaded from, so that another process can load the same. accelerated: for a device that is not
+    the CPU.
+    """
 
     source: str | None
     trust_remote_code: bool = False
@@ -95,14 +97,18 @@ class Adapter(ABC):
         """Relevance at the explained tensor, summed to one number per position: (B, ...) -> (B, positions)."""
 
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
-        """Several inputs as one batch, and for each row the positions of its own tokens (B, longest), -1 for padding."""
+        """Several inputs as one batch, and for each row the positions of its own tokens (B,
+        longest), -1 for padding.
+        """
         if len({len(item) for item in items}) > 1:
             raise InputError("inputs of one batch must have one size")
         inputs = {key: torch.cat([item.inputs[key] for item in items]) for key in items[0].inputs}
         return inputs, torch.arange(len(items[0])).expand(len(items), -1)
 
     def may_pad(self, encoded: Encoded) -> bool:
-        """May this input be filled up to the length of another? Tried once per model: padding can reach the answer unseen."""
+        """May this input be filled up to the length of another? Tried once per model: padding can reach the answer
+        unseen.
+        """
         if not (self.batches and self.pads) or len(encoded) < SHORTEST_PROOF:
             return False
         if "padding" not in self.proofs:
@@ -120,19 +126,25 @@ class Adapter(ABC):
             except (RuntimeError, ValueError, TypeError, IndexError):  # a model that checks what it gets
                 return False
         rounding = max(AGREEMENT, 4 * torch.finfo(alone.dtype).eps)
-        return beside.shape == alone.shape and bool((beside - alone).abs().max() <= rounding * alone.abs().max().clamp(min=1.0))
+        return beside.shape == alone.shape and bool(
+            (beside - alone).abs().max() <= rounding * alone.abs().max().clamp(min=1.0)
+        )
 
     def forward(self, inputs: Mapping[str, Tensor], *, positions: int = 1) -> Tensor:
         """The logits of the last `positions` positions that the model answers: (B, K, C)."""
         output = self.model(**inputs)
         logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
         if not isinstance(logits, Tensor):
-            raise ModelError(f"{self.name} must return logits (B, C) or an object with .logits, got {type(output).__name__}")
+            raise ModelError(
+                f"{self.name} must return logits (B, C) or an object with .logits, got {type(output).__name__}"
+            )
         return self._read_out(logits, positions)
 
     def _read_out(self, logits: Tensor, positions: int) -> Tensor:
         if logits.dim() not in (1, 2):
-            raise ModelError(f"{self.name} must return one row of logits per input, (B,) or (B, C), got {tuple(logits.shape)}")
+            raise ModelError(
+                f"{self.name} must return one row of logits per input, (B,) or (B, C), got {tuple(logits.shape)}"
+            )
         return logits.reshape(len(logits), 1, -1)
 
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -187,7 +199,9 @@ class Adapter(ABC):
 
     @contextmanager
     def recorded(self, encoded: Encoded) -> Iterator[tuple[Tape, Tensor]]:
-        """An intact input has run with the ordinary gradient, and every attention site is recorded; also within inference mode."""
+        """An intact input has run with the ordinary gradient, and every attention site is recorded; also within
+        inference mode.
+        """
         with (
             torch.inference_mode(False),
             torch.enable_grad(),
@@ -202,14 +216,18 @@ class Adapter(ABC):
             if site is None or site.output is None:
                 return ReadOut(first=1)
             with torch._C.DisableTorchFunction():
-                mixed = (logits * torch.linspace(1.0, 2.0, logits.shape[-1], device=logits.device)).sum()  # probabilities add up to 1
+                mixed = (
+                    logits * torch.linspace(1.0, 2.0, logits.shape[-1], device=logits.device)
+                ).sum()  # probabilities add up to 1
             (gradient,) = tape.gradients(mixed, [site.output])
         like = site.weights if site.weights is not None else gradient
         return read_out_of(heads_of_one(gradient, like))
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """The model as it predicts; modules that were in training mode are put back into it by the last run that ends."""
+        """The model as it predicts; modules that were in training mode are put back into it
+        by the last run that ends.
+        """
         with _evaluating_lock:
             runs, training = _evaluating.get(self.model, (0, []))
             if not runs:
@@ -246,13 +264,19 @@ def check_model(model: nn.Module) -> None:
         raise ModelError(f"a model must be a torch.nn.Module, got {type(model).__name__}")
     if next(model.parameters(), None) is None:
         raise ModelError(f"{type(model).__name__} has no parameters")
-    half = next((p for p in model.parameters() if p.dtype in (torch.float16, torch.bfloat16) and p.device.type == "cpu"), None)
+    half = next(
+        (p for p in model.parameters() if p.dtype in (torch.float16, torch.bfloat16) and p.device.type == "cpu"), None
+    )
     if half is not None:
-        raise ModelError(f"{type(model).__name__} is in {half.dtype} on a CPU, where its rounding spoils relevance: use model.float()")
+        raise ModelError(
+            f"{type(model).__name__} is in {half.dtype} on a CPU, where its rounding spoils relevance: use "
+            "model.float()"
+        )
     if any(p.is_meta for p in model.parameters()):
         raise ModelError(f"{type(model).__name__} has parameters without data (device 'meta'): load its weights first")
     implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if isinstance(implementation, str) and ("flash" in implementation or "flex" in implementation):
         raise ModelError(
-            f"attention is {implementation!r}, a kernel the engine cannot see into: load with attn_implementation='sdpa' or 'eager'"
+            f"attention is {implementation!r}, a kernel the engine cannot see into: load with "
+            "attn_implementation='sdpa' or 'eager'"
         )

@@ -68,7 +68,9 @@ class CausalLanguageModel(TextAdapter):
         if isinstance(part, str):
             ids = self.tokenizer(part, add_special_tokens=False)["input_ids"]
             if len(ids) != 1:
-                raise TargetError(f"{part!r} is {len(ids)} tokens of this model, a target must be one; a leading space may matter")
+                raise TargetError(
+                    f"{part!r} is {len(ids)} tokens of this model, a target must be one; a leading space may matter"
+                )
             if ids[0] == self.tokenizer.unk_token_id and part.strip() != self.tokenizer.unk_token:
                 raise TargetError(f"{part!r} is not in the vocabulary of this model")
             return int(ids[0])
@@ -83,7 +85,8 @@ class CausalLanguageModel(TextAdapter):
             raise TargetError("the continuation is empty")
         if self.longest is not None and len(encoded) + len(ids) > self.longest:
             raise TargetError(
-                f"the text has {len(encoded)} tokens and its continuation {len(ids)}, the model takes {self.longest} together"
+                f"the text has {len(encoded)} tokens and its continuation {len(ids)}, the model takes {self.longest} "
+                "together"
             )
         n, extra = len(encoded), torch.tensor([ids], device=self.device)
         inputs = {

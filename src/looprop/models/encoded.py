@@ -10,8 +10,8 @@ from torch import Tensor
 from looprop.errors import InputError
 
 # A word is a run of letters and digits, apostrophes inside included; anything else that is not space stands alone.
-# Scripts that are written without spaces count every character as a word. Marks (accents, vowel signs, skin tones) stay with
-# the character before them, and emoji that are joined or paired are one.
+# Scripts that are written without spaces count every character as a word. Marks (accents, vowel signs, skin tones) stay
+# with the character before them, and emoji that are joined or paired are one.
 _MARK, _JOINER = "\u0300", "\u200d"
 _IDEOGRAPH = r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 _SYMBOL = rf"(?:[\U0001f1e6-\U0001f1ff]{{2}}|[^\w\s]){_MARK}*"
@@ -90,14 +90,18 @@ def partition(encoded: Encoded, features: str | Sequence[Sequence[int]] = "token
             raise InputError("words need character offsets: use a fast tokenizer, or features='token'")
         groups: list[list[int]] = []
         for i in free:
-            same = groups and encoded.word_ids[i] is not None and encoded.word_ids[groups[-1][-1]] == encoded.word_ids[i]
+            same = (
+                groups and encoded.word_ids[i] is not None and encoded.word_ids[groups[-1][-1]] == encoded.word_ids[i]
+            )
             groups[-1].append(i) if same else groups.append([i])
         return tuple(map(tuple, groups))
     match = re.fullmatch(r"chunk:(\d+)", features)
     if match and int(match[1]) >= 1:
         size = int(match[1])
         return tuple(tuple(free[start : start + size]) for start in range(0, len(free), size))
-    raise InputError(f"features must be 'token', 'word', 'chunk:N' with N >= 1, 'patch', or groups of positions, got {features!r}")
+    raise InputError(
+        f"features must be 'token', 'word', 'chunk:N' with N >= 1, 'patch', or groups of positions, got {features!r}"
+    )
 
 
 def _own_partition(encoded: Encoded, groups: Sequence[Sequence[int]], free: list[int]) -> tuple[tuple[int, ...], ...]:
@@ -107,13 +111,19 @@ def _own_partition(encoded: Encoded, groups: Sequence[Sequence[int]], free: list
             raise InputError(f"feature {number} of the partition is empty")
         for position in group:
             if position not in free:
-                raise InputError(f"feature {number} of the partition names position {position}; positions run from {free[0]} to {free[-1]}")
+                raise InputError(
+                    f"feature {number} of the partition names position {position}; positions run from {free[0]} to "
+                    f"{free[-1]}"
+                )
             if position in seen:
-                raise InputError(f"position {position} is in feature {seen[position]} and again in feature {number} of the partition")
+                raise InputError(
+                    f"position {position} is in feature {seen[position]} and again in feature {number} of the partition"
+                )
             seen[position] = number
     missing = [i for i in free if i not in seen]
     if missing:
         raise InputError(
-            f"the partition leaves out position {', '.join(map(str, missing[:8]))} ({', '.join(encoded.names[i] for i in missing[:8])})"
+            f"the partition leaves out position {', '.join(map(str, missing[:8]))} "
+            f"({', '.join(encoded.names[i] for i in missing[:8])})"
         )
     return tuple(tuple(int(i) for i in group) for group in groups)

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from looprop.engine.sites import FusedCall, SiteMode
-from looprop.engine.tape import Tape
 from looprop.errors import InputError, ModelError
+from looprop.intercept.sites import FusedCall, SiteMode
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
 from looprop.models.target import Target, TargetLike, resolve_target
+from looprop.propagation.tape import Tape
 
 
 class ImageClassifier(Adapter):
@@ -23,7 +23,10 @@ class ImageClassifier(Adapter):
         config = getattr(model, "config", None)
         patch, image = getattr(config, "patch_size", None), getattr(config, "image_size", None)
         if patch is None or image is None:
-            raise ModelError(f"{self.name} does not say its patch_size and image_size: explain it as a plain module with looprop.attribute")
+            raise ModelError(
+                f"{self.name} does not say its patch_size and image_size: explain it as a plain module with "
+                "looprop.attribute"
+            )
         self.patch = (patch, patch) if isinstance(patch, int) else tuple(patch)
         self.image = (image, image) if isinstance(image, int) else tuple(image)
         self.processor = processor
@@ -41,7 +44,9 @@ class ImageClassifier(Adapter):
             item = torch.from_numpy(item)
         if not isinstance(item, Tensor):
             if self.processor is None:
-                raise InputError(f"an image must be a float tensor (C, H, W), or give the image processor; got {type(item).__name__}")
+                raise InputError(
+                    f"an image must be a float tensor (C, H, W), or give the image processor; got {type(item).__name__}"
+                )
             item = self.processor(item, return_tensors="pt")["pixel_values"]
         pixels = item if item.dim() == 4 else item[None]
         if pixels.dim() != 4 or len(pixels) != 1 or tuple(pixels.shape[-2:]) != self.image:
@@ -84,7 +89,8 @@ class ImageClassifier(Adapter):
                 self.forward(encoded.inputs)
             if len(set(lengths)) != 1 or lengths[0] < len(encoded):
                 raise ModelError(
-                    f"{self.name} changes its number of positions between layers: its patches cannot be masked; use removal='zero'"
+                    f"{self.name} changes its number of positions between layers: its patches cannot be masked; use "
+                    "removal='zero'"
                 )
             self._leading = lengths[0] - len(encoded)
         return self._leading

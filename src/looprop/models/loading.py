@@ -11,8 +11,8 @@ from safetensors import SafetensorError
 from torch import nn
 
 from looprop.errors import ModelError
-from looprop.inputs.cache import model_folder
 from looprop.models.adapter import Adapter, Origin
+from looprop.models.cache import model_folder
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.image_classifier import ImageClassifier
 from looprop.models.text_classifier import TextClassifier
@@ -29,7 +29,10 @@ _KINDS: dict[str, tuple[str, Callable[..., Adapter]]] = {
 
 
 def load_adapter(
-    source: str | Path | tuple[nn.Module, Any] | None = None, *, trust_remote_code: bool = False, device: str | torch.device | None = None
+    source: str | Path | tuple[nn.Module, Any] | None = None,
+    *,
+    trust_remote_code: bool = False,
+    device: str | torch.device | None = None,
 ) -> Adapter:
     """The adapter of a model; None is the embedded sentiment model."""
     if isinstance(source, tuple):
@@ -37,7 +40,9 @@ def load_adapter(
             raise ModelError(f"ready-made objects come as (model, tokenizer), got {len(source)} objects")
         return adapt(*source)
     if isinstance(source, nn.Module):
-        raise ModelError("a model needs its tokenizer: load((model, tokenizer)); a plain module on tensors goes to looprop.attribute")
+        raise ModelError(
+            "a model needs its tokenizer: load((model, tokenizer)); a plain module on tensors goes to looprop.attribute"
+        )
     accelerated = device is not None and torch.device(device).type != "cpu"
     if source is None:
         with resources.as_file(resources.files("looprop") / "assets" / EMBEDDED) as folder:
@@ -51,7 +56,9 @@ def load_adapter(
         check_folder(folder)
     adapter = _from_pretrained(folder if folder.is_dir() else source, str(source), trust_remote_code, device)
     # A folder of one's own by its whole path: other processes work in other folders.
-    adapter.origin = Origin(str(Path(source).resolve() if Path(source).is_dir() else source), trust_remote_code, accelerated)
+    adapter.origin = Origin(
+        str(Path(source).resolve() if Path(source).is_dir() else source), trust_remote_code, accelerated
+    )
     return adapter
 
 
@@ -73,11 +80,16 @@ def check_folder(folder: Path) -> None:
         return
     pickled = [path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern)]
     if pickled:
-        raise ModelError(f"{folder} holds only pickled weights ({pickled[0]}), which can run code on loading: convert them to safetensors")
+        raise ModelError(
+            f"{folder} holds only pickled weights ({pickled[0]}), which can run code on loading: convert them to "
+            "safetensors"
+        )
     raise ModelError(f"{folder} holds no weights (*.safetensors)")
 
 
-def _from_pretrained(source: str | Path, name: str, trust_remote_code: bool, device: str | torch.device | None) -> Adapter:
+def _from_pretrained(
+    source: str | Path, name: str, trust_remote_code: bool, device: str | torch.device | None
+) -> Adapter:
     import transformers
 
     options = {"trust_remote_code": trust_remote_code}
@@ -87,7 +99,8 @@ def _from_pretrained(source: str | Path, name: str, trust_remote_code: bool, dev
         kind = next((ending for ending in _KINDS if architecture.endswith(ending)), None)
         if kind is None:
             raise ModelError(
-                f"{name} is a {architecture}: looprop loads classifiers of texts and images and causal language models; "
+                f"{name} is a {architecture}: looprop loads classifiers of texts and images and causal language "
+                "models; "
                 "give other models as objects, load((model, tokenizer))"
             )
         auto, adapter = _KINDS[kind]
@@ -98,7 +111,10 @@ def _from_pretrained(source: str | Path, name: str, trust_remote_code: bool, dev
                 source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
             )
         if missing := sorted(info["missing_keys"]):
-            raise ModelError(f"{name} has no weights for {', '.join(missing[:4])}{' and more' * (len(missing) > 4)}: they would be random")
+            raise ModelError(
+                f"{name} has no weights for {', '.join(missing[:4])}{' and more' * (len(missing) > 4)}: they would be "
+                "random"
+            )
         reader = transformers.AutoImageProcessor if adapter is ImageClassifier else transformers.AutoTokenizer
         tokenizer = reader.from_pretrained(source, **options)
     except (OSError, ValueError, KeyError, SafetensorError) as error:

@@ -1,4 +1,6 @@
-"""Which rows of a sequence the answer is read from: found on the model itself, by what its last attention site is asked for."""
+"""Which rows of a sequence the answer is read from: found on the model itself, by what its last attention site is asked
+for.
+"""
 
 from dataclasses import dataclass
 
@@ -7,7 +9,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class ReadOut:
-    """The `first` so many rows (a class token), the `last` so many (a decoder), some `inside`, or, without any of these, all (a mean)."""
+    """The `first` so many rows (a class token), the `last` so many (a decoder), some `inside`, or, without any of
+    these, all (a mean).
+    """
 
     first: int = 0
     last: int = 0
@@ -33,7 +37,8 @@ def read_out_of(gradient: Tensor) -> ReadOut:
     """From the gradient of an answer at the output of the last attention site (H, T, d): what is not read has none.
 
     >>> import torch
-    >>> [read_out_of(torch.tensor(rows)[None, :, None]).rows(3) for rows in ([0.0, 0.0, 2.0], [0.0, 2.0, 0.0], [1.0, 2.0, 3.0])]
+    >>> gradients = ([0.0, 0.0, 2.0], [0.0, 2.0, 0.0], [1.0, 2.0, 3.0])
+    >>> [read_out_of(torch.tensor(rows)[None, :, None]).rows(3) for rows in gradients]
     [[2], [1], [0, 1, 2]]
     """
     length = gradient.shape[1]

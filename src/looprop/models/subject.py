@@ -49,7 +49,9 @@ class Subject:
 
     @property
     def reads_a_part(self) -> bool:
-        """Is the answer read from many rows, more than the target asks for, and yet not from all: a mean that leaves some out?"""
+        """Is the answer read from many rows, more than the target asks for, and yet not from all: a mean that leaves
+        some out?
+        """
         return not self.read_out.everything and len(self.read_rows) > max(FEW, self.target.positions)
 
     def note_output(self, value: float) -> None:
@@ -62,7 +64,12 @@ class Subject:
 
 
 def bind(
-    adapter: Adapter, item: Any, *, target: TargetLike = None, features: str | Sequence[Sequence[int]] = "token", truncation: bool = False
+    adapter: Adapter,
+    item: Any,
+    *,
+    target: TargetLike = None,
+    features: str | Sequence[Sequence[int]] = "token",
+    truncation: bool = False,
 ) -> Subject:
     """Encode an input, fix its target on the intact model, and split it into features."""
     encoded, resolved = adapter.resolve(adapter.encode(item, truncation=truncation), target)

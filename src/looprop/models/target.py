@@ -36,7 +36,9 @@ class Target:
         return len(self.index) + 1 if self.continuation else 1
 
     def value(self, logits: Tensor) -> Tensor:
-        """The target's value for each row: a logit, a difference of two, or a summed log-probability. (B, K, C) -> (B,)"""
+        """The target's value for each row: a logit, a difference of two, or a summed
+        log-probability. (B, K, C) -> (B,)
+        """
         if self.continuation:
             scores = logits[:, :-1].log_softmax(-1)  # (B, K - 1, C): position k predicts token k
             wanted = torch.tensor(self.index, device=logits.device)[None, :, None].expand(len(logits), -1, 1)

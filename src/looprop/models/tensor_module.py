@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from looprop.engine.tape import Tape
 from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
 from looprop.models.target import Target, TargetLike, resolve_target
+from looprop.propagation.tape import Tape
 
 
 class _Function(nn.Module):
@@ -30,17 +30,23 @@ class TensorModule(Adapter):
     def __init__(self, module: nn.Module | Callable[[Tensor], Tensor], *, name: str = "") -> None:
         model = module if isinstance(module, nn.Module) else _Function(module)
         super().__init__(
-            model, name=name or getattr(module, "__name__", type(module).__name__), check=any(True for _ in model.parameters())
+            model,
+            name=name or getattr(module, "__name__", type(module).__name__),
+            check=any(True for _ in model.parameters()),
         )
 
     def encode(self, item: Any, *, truncation: bool = False) -> Encoded:
         """One row of a float tensor, without its batch dimension."""
         if not isinstance(item, Tensor) or not item.is_floating_point():
-            raise InputError(f"the input must be a floating-point tensor, got {getattr(item, 'dtype', type(item).__name__)}")
+            raise InputError(
+                f"the input must be a floating-point tensor, got {getattr(item, 'dtype', type(item).__name__)}"
+            )
         if item.numel() == 0:
             raise InputError(f"the input is empty: shape {tuple(item.shape)}")
         if item.dtype in (torch.float16, torch.bfloat16) and item.device.type == "cpu":
-            raise InputError(f"the input is in {item.dtype} on a CPU, where its rounding spoils relevance: use x.float()")
+            raise InputError(
+                f"the input is in {item.dtype} on a CPU, where its rounding spoils relevance: use x.float()"
+            )
         if not torch.isfinite(item).all():
             raise InputError("the input holds NaN or infinite values")
         names = tuple(str(i) for i in range(item.numel()))
@@ -52,7 +58,9 @@ class TensorModule(Adapter):
         logits = self.model(inputs["x"].clone())  # a copy, which the module may change in place
         if not isinstance(logits, Tensor) or logits.dim() not in (1, 2) or len(logits) != len(inputs["x"]):
             shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-            raise ModelError(f"{self.name} must map (B, ...) to (B,) or (B, C), got {shape} for a batch of {len(inputs['x'])}")
+            raise ModelError(
+                f"{self.name} must map (B, ...) to (B,) or (B, C), got {shape} for a batch of {len(inputs['x'])}"
+            )
         return logits[:, None, None] if logits.dim() == 1 else logits[:, None]
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:

@@ -68,12 +68,16 @@ class TextAdapter(Adapter):
             raise InputError("the text is empty: nothing to explain")
         fast = bool(getattr(self.tokenizer, "is_fast", False))
         limit = {"truncation": True, "max_length": self.longest} if truncation and self.longest else {}
-        encoding = self.tokenizer(*texts, return_offsets_mapping=fast, return_special_tokens_mask=True, verbose=False, **limit)
+        encoding = self.tokenizer(
+            *texts, return_offsets_mapping=fast, return_special_tokens_mask=True, verbose=False, **limit
+        )
         ids: list[int] = encoding["input_ids"]
         if not ids:
             raise InputError(f"the tokenizer makes no token of {texts[0]!r}")
         if self.longest is not None and len(ids) > self.longest:
-            raise InputError(f"the text has {len(ids)} tokens and the model takes {self.longest}: pass truncation=True to cut it")
+            raise InputError(
+                f"the text has {len(ids)} tokens and the model takes {self.longest}: pass truncation=True to cut it"
+            )
         special = tuple(bool(s) for s in encoding["special_tokens_mask"])
         offsets, text = self._offsets(encoding, texts, special, fast)
         tokens = self.tokenizer.convert_ids_to_tokens(ids)

@@ -16,7 +16,8 @@ class TextClassifier(TextAdapter):
         super().__init__(model, tokenizer, name=name)
         labels = getattr(getattr(model, "config", None), "id2label", None) or {}
         self.labels = {int(index): str(label) for index, label in labels.items()}
-        # Classifiers on top of decoders look for the last token that is no padding, and take one text at a time without it.
+        # Classifiers on top of decoders look for the last token that is no padding, and take one text at a time without
+        # it.
         self.batches = getattr(getattr(model, "config", None), "pad_token_id", 0) is not None
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from looprop.errors import InputError, ModelError, UnknownNameError
 from looprop.models.subject import Subject
-from looprop.removal import masking
-from looprop.removal.packing import fill, pack, run_halving
-from looprop.removal.quick import AGREEMENT as AGREEMENT
-from looprop.removal.quick import Quick, quick_way
+from looprop.removal import plain
+from looprop.removal.batching import fill, pack, run_halving
+from looprop.removal.shortcuts.choose import AGREEMENT as AGREEMENT
+from looprop.removal.shortcuts.choose import Quick, quick_way
 
 Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 Precision = Literal["float32", "bfloat16"]
@@ -52,7 +52,7 @@ class SetFunction:
     """Answers every question of what is left when features are removed.
 
     removal: how; None takes the default of the kind of input. precision: "bfloat16" is quicker on some machines and
-    less exact. quick: leave out rows that nobody reads, where that is proven to agree with plain masking.
+    less exact. quick: leave out rows that nobody reads, where that is proven to agree with plain plain.
     budget: how many positions one batch may hold; None takes what suits the device.
     """
 
@@ -100,7 +100,9 @@ class SetFunction:
         return np.array([self._known[key] for key in keys])
 
     def learn(self, keep: NDArray[np.bool_], values: NDArray[np.float64]) -> None:
-        """Take over values that were computed elsewhere: rows of kept features (N, F), and the target's value for each (N,)."""
+        """Take over values that were computed elsewhere: rows of kept features (N, F), and the target's value for each
+        (N,).
+        """
         self._known.update(zip(_keys(self._tokens(keep)), values.tolist(), strict=True))
 
     def _tokens(self, keep: Any) -> Tensor:
@@ -109,10 +111,14 @@ class SetFunction:
         if matrix.dtype != torch.bool:
             raise InputError(f"the matrix of kept features must be boolean, got {matrix.dtype}")
         if matrix.dim() != 2 or matrix.shape[1] != len(self._member):
-            raise InputError(f"the matrix of kept features must have shape (N, {len(self._member)}), got {tuple(matrix.shape)}")
+            raise InputError(
+                f"the matrix of kept features must have shape (N, {len(self._member)}), got {tuple(matrix.shape)}"
+            )
         if self.removal != "zero" and len(matrix) and not matrix.any(1).all():
             row = int((~matrix.any(1)).nonzero()[0])
-            raise InputError(f"row {row} keeps no feature: what a Transformer answers without any key depends on how it is written")
+            raise InputError(
+                f"row {row} keeps no feature: what a Transformer answers without any key depends on how it is written"
+            )
         return ~((~matrix).float() @ self._member.float()).bool()
 
     def _compute(self, tokens: Tensor, missing: dict[bytes, int]) -> None:
@@ -131,7 +137,11 @@ class SetFunction:
             for batch in batches:
                 chosen = [todo[b] for b in batch]
                 each = min(rows.shape[1], self.budget // len(chosen))  # positions, at most
-                values = run_halving(chosen, lambda part: self._values(rows[part]), lambda fewer: self._remember(each * fewer))  # noqa: B023
+                values = run_halving(
+                    chosen,
+                    lambda part: self._values(rows[part]),
+                    lambda fewer, each=each: self._remember(each * fewer),  # type: ignore[misc]
+                )
                 self.count.computed += len(chosen)
                 for i, value in zip(chosen, values.tolist(), strict=True):
                     self._known[keys[i]] = value
@@ -171,28 +181,32 @@ class SetFunction:
 
     @cached_property
     def _quick(self) -> Quick | None:
-        """A way that computes less, if it was proven on this model to agree with plain masking."""
+        """A way that computes less, if it was proven on this model to agree with plain plain."""
         return quick_way(self.subject, self._runner) if self.quick and self.removal == "attention-mask" else None
 
     def _values(self, keep: Tensor) -> Tensor:
         runner = self._runner if self._quick is None else self._quick.runner
         logits = runner(keep.to(self._device))
         if len(logits) != len(keep):
-            raise ModelError(f"{self.subject.adapter.name} answers a batch of {len(keep)} inputs with {len(logits)} rows of logits")
+            raise ModelError(
+                f"{self.subject.adapter.name} answers a batch of {len(keep)} inputs with {len(logits)} rows of logits"
+            )
         values = self.subject.target.value(logits.float() if self.precision == "bfloat16" else logits).double().cpu()
         if not torch.isfinite(values).all():
             row = int((~torch.isfinite(values)).nonzero()[0])
             removed = [self.subject.encoded.names[i] for i in (~keep[row]).nonzero()[:, 0].tolist()]
-            raise ModelError(f"{self.subject.adapter.name} answers with NaN or infinite logits when {removed[:8]} is removed")
+            raise ModelError(
+                f"{self.subject.adapter.name} answers with NaN or infinite logits when {removed[:8]} is removed"
+            )
         return values
 
     def _cast(self) -> Any:
         return torch.autocast(self._device.type, torch.bfloat16) if self.precision == "bfloat16" else nullcontext()
 
-    def _plain(self) -> masking.Runner:
+    def _plain(self) -> plain.Runner:
         subject, kind = self.subject, self.removal
         lengths = (lambda keep: keep.sum(1)) if kind == "delete" else None
-        return masking.without_padding(masking.runner(subject, kind), subject.adapter, lengths)
+        return plain.without_padding(plain.runner(subject, kind), subject.adapter, lengths)
 
 
 def _keys(tokens: Tensor) -> list[bytes]:

@@ -1,0 +1,1 @@
+"""Rewrites of a model that leave its function as it is."""

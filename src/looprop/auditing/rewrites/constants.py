@@ -1,0 +1,78 @@
+"""Rewrites of biases: where a constant is added, as long as the sum stays."""
+
+import torch
+
+from looprop.auditing.rewrites.base import Model, Places, Rewrite
+from looprop.auditing.rewrites.changes import Changes
+from looprop.auditing.rewrites.heads import position_terms
+from looprop.auditing.rewrites.linears import matrix_of
+from looprop.auditing.rewrites.observing import is_linear, is_norm
+from looprop.auditing.rewrites.structures import attention_blocks
+
+
+class KeyBiasShifted(Rewrite):
+    """k -> k + c for all keys: every score of a row grows by q . c, and softmax takes no notice."""
+
+    name = "key-bias-shifted"
+    summary = "a constant added to all keys, which softmax does not see"
+
+    def apply(self, model: Model, changes: Changes) -> Places:
+        places, generator = Places(), model.generator()
+        for block in attention_blocks(model, places):
+            if not block.key.has_bias:
+                places.leave(block.name, "its keys have no bias")
+            elif block.rotary or block.normed:
+                places.leave(
+                    block.name, "keys are rotated or normalised after their bias, so that it is not the same for all"
+                )
+            elif position := position_terms(model, block):
+                places.leave(block.name, position)
+            else:
+                bias = block.key.vector(changes)
+                bias[block.key.index] += torch.randn(len(block.key.index), generator=generator, dtype=torch.float64).to(
+                    bias
+                )
+                places.changed.append(block.name)
+        return places
+
+
+class BiasMoved(Rewrite):
+    """W2 (y + b) + b2 = W2 y + (b2 + W2 b): of values through attention (whose weights add up to one), of norms, of
+    linear layers.
+    """
+
+    name = "bias-moved"
+    summary = "biases of values, norms and linear layers moved into the linear layer after them"
+
+    def apply(self, model: Model, changes: Changes) -> Places:
+        places = Places()
+        for block in attention_blocks(model, places):
+            if not block.value.has_bias:
+                continue
+            if not block.output.has_bias:
+                places.leave(block.name, "the output projection has no bias to take that of the values")
+                continue
+            values, output = block.value.vector(changes), block.output.matrix(changes)
+            of_heads = [values[block.of_head(block.value, head // block.groups)] for head in range(block.heads)]
+            block.output.vector(changes).add_(output[:, block.output.index] @ torch.cat(of_heads))
+            values[block.value.index] = 0.0
+            places.changed.append(f"{block.name}: values")
+        observed = model.observed
+        for source in list(observed.uses):
+            bias = source._parameters.get("bias")
+            if bias is None or not (is_norm(source) or is_linear(source)):
+                continue
+            readers = observed.readers(source)
+            if isinstance(readers, str):
+                if is_norm(source):
+                    places.leave(observed.names[source], readers)
+                continue
+            if any(reader._parameters.get("bias") is None for reader in readers):
+                places.leave(observed.names[source], "a linear layer that reads it has no bias to take its own")
+                continue
+            moved = changes.edit(source, "bias")
+            for reader in readers:
+                changes.edit(reader, "bias").add_(matrix_of(reader, changes) @ moved)
+            moved.zero_()
+            places.changed.append(observed.names[source])
+        return places

@@ -1,0 +1,181 @@
+"""Who reads whom: one forward pass in which every norm, convolution and linear layer is followed to what reads its
+output.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from looprop.intercept.operations import operation_name
+from looprop.propagation.call import tensors_in
+from looprop.propagation.operations import DROPOUT, PLAIN
+
+_MARK = "_looprop_source"
+# The same entries along the last axis, so that a scale or shift along it commutes.
+_ALIAS = (
+    frozenset(
+        "view reshape contiguous clone flatten getitem select unsqueeze squeeze to float double type_as identity "
+        "narrow".split()
+    )
+    | DROPOUT
+)
+
+
+@dataclass(frozen=True)
+class Use:
+    """One reading of a module's output.
+
+    by: "linear", "batch_norm", "other". reader: the module that reads; None for "other". through: "" or "relu".
+        operation: its name.
+    """
+
+    by: str
+    operation: str
+    reader: nn.Module | None = None
+    through: str = ""
+
+
+@dataclass
+class Observation:
+    """What was seen.
+
+    uses: readings of each source's output. reads: what a reader's input came from, None for anything else than a
+        source.
+    calls: how often each module ran; order: modules in the order of their first call.
+    """
+
+    names: dict[nn.Module, str]
+    uses: dict[nn.Module, list[Use]] = field(default_factory=dict)
+    reads: dict[nn.Module, set[nn.Module | None]] = field(default_factory=dict)
+    calls: Counter[nn.Module] = field(default_factory=Counter)
+    order: list[nn.Module] = field(default_factory=list)
+
+    def readers(self, source: nn.Module, *, by: str = "linear", through: str = "") -> list[nn.Module] | str:
+        """The modules that read a source's output, if nothing else does and they read nothing else; otherwise the
+        reason why not.
+        """
+        uses = self.uses.get(source, [])
+        if not uses:
+            return "nothing is seen to read it"
+        for use in uses:
+            if use.by != by or use.through != through or use.reader is None:
+                return f"its output also goes to {use.operation!r}"
+            if self.reads[use.reader] != {source}:
+                return f"{self.names[use.reader]} also reads something else"
+        return list(dict.fromkeys(use.reader for use in uses if use.reader is not None))
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Layer norms and RMS norms, also those that libraries write themselves: a gain of one dimension and a name that
+    says it.
+    """
+    gain = module._parameters.get("weight")
+    batch = isinstance(module, nn.modules.batchnorm._NormBase | nn.GroupNorm)
+    return gain is not None and gain.dim() == 1 and not batch and type(module).__name__.endswith("Norm")
+
+
+def is_conv1d(module: nn.Module) -> bool:
+    """The linear layer of GPT-2, whose weight is (in, out)."""
+    return type(module).__name__ == "Conv1D" and "weight" in module._parameters
+
+
+def is_linear(module: nn.Module) -> bool:
+    """A linear layer, of torch or of GPT-2."""
+    return isinstance(module, nn.Linear) or is_conv1d(module)
+
+
+def is_convolution(module: nn.Module) -> bool:
+    return isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d)
+
+
+class _Observer(TorchFunctionMode):
+    def __init__(self, found: Observation) -> None:
+        super().__init__()
+        self.found = found
+        self.owners: dict[int, nn.Module] = {}
+        for module in found.names:
+            for key in ("weight", "in_proj_weight"):
+                # A tied weight belongs to the module that multiplies by it, not to the look-up.
+                if (parameter := module._parameters.get(key)) is not None and not isinstance(module, nn.Embedding):
+                    self.owners[id(parameter)] = module
+            if (mean := module._buffers.get("running_mean")) is not None:
+                self.owners[id(mean)] = module
+
+    def __torch_function__(
+        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        out = function(*args, **kwargs)
+        name, _ = operation_name(function)
+        if name in PLAIN or name.startswith(("get:", "set:")):
+            return out
+        values = (*args, *kwargs.values())
+        reader, data = self._reader(name, values)
+        if reader is not None:
+            self.found.reads.setdefault(reader, set()).add(_source(data)[0])
+        marked = [t for t in tensors_in(values) if _source(t)[0] is not None]
+        for tensor in marked:
+            source, through = _source(tensor)
+            assert source is not None
+            if reader is not None and tensor is data and len(marked) == 1:
+                kind = "batch_norm" if name == "batch_norm" else "linear"
+                self.found.uses[source].append(Use(kind, name, reader, through))
+            elif (
+                name in _ALIAS and isinstance(out, Tensor) and len(marked) == 1 and out.shape[-1:] == tensor.shape[-1:]
+            ):
+                setattr(out, _MARK, (source, through))
+            elif name == "relu" and not through and isinstance(out, Tensor):
+                setattr(out, _MARK, (source, "relu"))
+            else:
+                self.found.uses[source].append(Use("other", name, None, through))
+        return out
+
+    def _reader(self, name: str, values: tuple[Any, ...]) -> tuple[nn.Module | None, Any]:
+        """The module that this call belongs to, and the tensor that it reads."""
+        if name in ("linear", "batch_norm") and len(values) > 1:
+            return self.owners.get(id(values[1])), values[0]
+        if name == "addmm" and len(values) > 2:
+            return self.owners.get(id(values[2])), values[1]
+        return None, None
+
+
+def _source(value: Any) -> tuple[nn.Module | None, str]:
+    found: tuple[nn.Module | None, str] = getattr(value, _MARK, (None, "")) if isinstance(value, Tensor) else (None, "")
+    return found
+
+
+def observe(model: nn.Module, run: Callable[[], None]) -> Observation:
+    """Follow one forward pass. Hooks are removed again, also after an exception."""
+    found = Observation({module: name for name, module in model.named_modules()})
+    handles = list(_hooks(model, found))
+    try:
+        with torch.enable_grad(), _Observer(found):
+            run()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+def _hooks(model: nn.Module, found: Observation) -> Iterator[Any]:
+    def met(module: nn.Module, args: Any) -> None:
+        if not found.calls[module]:
+            found.order.append(module)
+        found.calls[module] += 1
+
+    def mark(module: nn.Module, args: Any, out: Any) -> None:
+        if isinstance(out, Tensor):
+            found.uses.setdefault(module, [])
+            setattr(out, _MARK, (module, ""))
+
+    for module in found.names:
+        yield module.register_forward_pre_hook(met)
+        if is_norm(module) or is_linear(module) or is_convolution(module):
+            yield module.register_forward_hook(mark)

@@ -1,0 +1,92 @@
+"""Rewrites of ReLU networks."""
+
+import torch
+from torch import Tensor, nn
+
+from looprop.auditing.rewrites.base import Model, Places, Rewrite
+from looprop.auditing.rewrites.changes import Changes
+from looprop.auditing.rewrites.linears import matrix_of
+from looprop.auditing.rewrites.observing import is_linear
+
+
+class ReluRescaled(Rewrite):
+    """W2 ReLU(W1 x + b1) = (W2 / a) ReLU(a (W1 x + b1)) for a > 0, another a for every unit."""
+
+    name = "relu-rescaled"
+    summary = "units before a ReLU times a > 0, what reads them times 1 / a"
+
+    def apply(self, model: Model, changes: Changes) -> Places:
+        places, generator = Places(), model.generator()
+        for first in [source for source in model.observed.uses if is_linear(source)]:
+            readers = model.observed.readers(first, through="relu")
+            if isinstance(readers, str):
+                continue
+            matrix = matrix_of(first, changes)
+            factors = torch.exp2(4 * torch.rand(len(matrix), generator=generator, dtype=torch.float64) - 2).to(matrix)
+            matrix.mul_(factors[:, None])
+            if first._parameters.get("bias") is not None:
+                changes.edit(first, "bias").mul_(factors)
+            for reader in readers:
+                matrix_of(reader, changes).div_(factors)
+            places.changed.append(model.observed.names[first])
+        return places
+
+
+class ReluRearranged(Rewrite):
+    """ReLU(w ReLU(u) - c - ...) = ReLU(w ReLU(u - c / w) - ...) for w, c > 0, if everything else is never positive.
+
+    The counterexample of Sundararajan et al. 2017 (appendix B): where w ReLU(u) <= c, both sides are zero. Done for
+    units of `Linear, ReLU, Linear, ReLU` in an nn.Sequential; the shifted unit is a copy, as others may read the
+    original.
+    """
+
+    name = "relu-rearranged"
+    summary = "ReLU(w ReLU(u) - c - ...) as ReLU(w ReLU(u - c / w) - ...)"
+
+    def apply(self, model: Model, changes: Changes) -> Places:
+        places = Places()
+        for module, name in model.observed.names.items():
+            if not isinstance(module, nn.Sequential):
+                continue
+            parts = list(module)
+            for start in range(len(parts) - 3):
+                first, relu, second, last = parts[start : start + 4]
+                pattern = isinstance(relu, nn.ReLU) and isinstance(last, nn.ReLU)
+                if (
+                    pattern
+                    and isinstance(first, nn.Linear)
+                    and isinstance(second, nn.Linear)
+                    and second.bias is not None
+                ):
+                    for unit in _shift_units(first, second, changes):
+                        places.changed.append(f"{name or 'model'}.{start + 2}, unit {unit}".lstrip("."))
+        return places
+
+
+def _shift_units(first: nn.Linear, second: nn.Linear, changes: Changes) -> list[int]:
+    weight, bias = second.weight.detach(), second.bias.detach()
+    units = [j for j in range(len(weight)) if bias[j] < 0 and int((weight[j] > 0).sum()) == 1]
+    if not units:
+        return []
+    own = [int(weight[j].argmax()) for j in units]
+    inner = first.weight.detach()
+    before = first.bias.detach() if first.bias is not None else inner.new_zeros(len(inner))
+    slopes = torch.stack([weight[j, p] for j, p in zip(units, own, strict=True)])
+    # Each unit gets a copy of the one that speaks for it, with the bias moved inside.
+    copies = weight.new_zeros(len(weight), len(units))
+    kept, outer = weight.clone(), bias.clone()
+    for column, (j, p) in enumerate(zip(units, own, strict=True)):
+        copies[j, column], kept[j, p], outer[j] = weight[j, p], 0.0, 0.0
+    shifted: Tensor = before[own] + bias[units] / slopes
+    _widen(first, torch.cat([inner, inner[own]]), torch.cat([before, shifted]), changes)
+    changes.replace(second, "weight", torch.cat([kept, copies], 1))
+    changes.replace(second, "bias", outer)
+    return units
+
+
+def _widen(layer: nn.Linear, weight: Tensor, bias: Tensor, changes: Changes) -> None:
+    if layer.bias is not None:
+        changes.replace(layer, "weight", weight)
+        changes.replace(layer, "bias", bias)
+        return
+    changes.set_forward(layer, lambda x: nn.functional.linear(x, weight, bias))

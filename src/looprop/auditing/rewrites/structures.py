@@ -1,0 +1,224 @@
+"""Attention blocks found in a model by the names of their projections. What is found wrongly fails the proof and is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from looprop.auditing.rewrites.base import Model, Places
+from looprop.auditing.rewrites.changes import Changes
+from looprop.auditing.rewrites.observing import is_conv1d, is_linear
+
+_SEPARATE = (
+    ("query", "key", "value"),
+    ("q_proj", "k_proj", "v_proj"),
+    ("q_lin", "k_lin", "v_lin"),
+    ("query_proj", "key_proj", "value_proj"),
+    ("q", "k", "v"),
+    ("to_q", "to_k", "to_v"),
+    ("wq", "wk", "wv"),
+)
+_PACKED = ("c_attn", "Wqkv", "qkv_proj", "qkv", "in_proj")  # queries of all heads, then keys, then values
+_INTERLEAVED = ("query_key_value",)  # queries, keys and values of the first head, then of the second
+_OUTPUT = ("out_proj", "o_proj", "out_lin", "dense", "o", "c_proj", "Wo", "to_out", "wo", "proj")
+_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads")
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Rows of a weight (out, in) and of its bias; packed projections share one weight.
+
+    transposed: the weight is kept as (in, out). columns: the inputs instead of the outputs are indexed (output
+        projections).
+    """
+
+    module: nn.Module
+    weight: str
+    bias: str
+    index: Tensor
+    transposed: bool = False
+    columns: bool = False
+
+    @property
+    def has_bias(self) -> bool:
+        return self.module._parameters.get(self.bias) is not None
+
+    def matrix(self, changes: Changes) -> Tensor:
+        """The whole weight as (out, in), to be edited in place at `index`."""
+        data = changes.edit(self.module, self.weight)
+        return data.T if self.transposed else data
+
+    def vector(self, changes: Changes) -> Tensor:
+        """The whole bias, to be edited in place."""
+        return changes.edit(self.module, self.bias)
+
+
+@dataclass(frozen=True)
+class AttentionBlock:
+    """The four projections of one attention; `groups` query heads share the keys and values of each of `kv_heads`
+    heads.
+    """
+
+    name: str
+    module: nn.Module
+    query: Projection
+    key: Projection
+    value: Projection
+    output: Projection
+    heads: int
+    kv_heads: int
+    size: int
+    rotary: bool
+    normed: bool
+
+    @property
+    def groups(self) -> int:
+        return self.heads // self.kv_heads
+
+    def of_head(self, projection: Projection, head: int) -> Tensor:
+        """The rows (or columns) of one head."""
+        return projection.index[head * self.size : (head + 1) * self.size]
+
+
+def attention_blocks(model: Model, places: Places) -> list[AttentionBlock]:
+    """The blocks of a model; attention that is there and not understood is noted as unsupported."""
+    found = list(_blocks(model, places))
+    covered = sum(_times_run(model, block) for block in found)
+    if model.sites is None:
+        places.leave("attention", "the engine cannot count the attention sites of this model")
+    elif covered < model.sites:
+        places.leave(
+            "attention", f"at {model.sites - covered} of {model.sites} sites the projections are not found by name"
+        )
+    return found
+
+
+def _times_run(model: Model, block: AttentionBlock) -> int:
+    return max(model.observed.calls[block.module], model.observed.calls[block.query.module])
+
+
+def _blocks(model: Model, places: Places) -> Iterator[AttentionBlock]:
+    names = {module: name for name, module in model.module.named_modules()}
+    rotary = _is_rotary(model.module)
+    for module, name in names.items():
+        if not model.observed.calls[module]:
+            continue
+        block: AttentionBlock | str | None
+        if isinstance(module, nn.MultiheadAttention):
+            block = _torch_block(module, name)
+        else:
+            block = _named_block(model.module, module, name, rotary)
+        if isinstance(block, str):
+            places.leave(name, block)
+        elif block is not None:
+            yield block
+
+
+def _torch_block(module: nn.MultiheadAttention, name: str) -> AttentionBlock | str:
+    if module.in_proj_weight is None or module.bias_k is not None or module.add_zero_attn:
+        return "separate widths of keys and values, key biases or an added zero are not supported"
+    width, heads = module.embed_dim, module.num_heads
+    rows = torch.split(torch.arange(3 * width), width)
+    query, key, value = (Projection(module, "in_proj_weight", "in_proj_bias", index) for index in rows)
+    output = Projection(module.out_proj, "weight", "bias", torch.arange(width), columns=True)
+    return AttentionBlock(
+        name, module, query, key, value, output, heads, heads, width // heads, rotary=False, normed=False
+    )
+
+
+def _named_block(root: nn.Module, module: nn.Module, name: str, rotary: bool) -> AttentionBlock | str | None:
+    children = dict(module.named_children())
+    projections = _projections(module, children)
+    if projections is None:
+        return None
+    heads = _number_of_heads(root, module)
+    if heads is None:
+        return "the number of heads is not known"
+    output = _output(root, children, name)
+    if output is None:
+        return "the output projection is not found by name"
+    width = output.weight.shape[0] if is_conv1d(output) else output.weight.shape[1]
+    size, rest = divmod(int(width), heads)
+    if rest:
+        return f"{heads} heads do not divide the width {width}"
+    rows = _rows(children, projections, heads, size)
+    if isinstance(rows, str):
+        return rows
+    parts = [
+        Projection(owner, "weight", "bias", index, transposed=is_conv1d(owner))
+        for owner, index in zip((projections * 3)[:3] if len(projections) == 1 else projections, rows, strict=True)
+    ]
+    if len(parts[0].index) != width or len(parts[1].index) != len(parts[2].index) or len(parts[1].index) % size:
+        return (
+            f"queries of width {len(parts[0].index)} and keys of width {len(parts[1].index)} do not fit {heads} heads "
+            f"of {size}"
+        )
+    normed = any("norm" in child.lower() and child.lower()[0] in "qk" for child in children)
+    out = Projection(output, "weight", "bias", torch.arange(width), transposed=is_conv1d(output), columns=True)
+    kv_heads = len(parts[1].index) // size
+    return AttentionBlock(name, module, parts[0], parts[1], parts[2], out, heads, kv_heads, size, rotary, normed)
+
+
+def _projections(module: nn.Module, children: dict[str, nn.Module]) -> list[nn.Module] | None:
+    for names in _SEPARATE:
+        if all(name in children and is_linear(children[name]) for name in names):
+            return [children[name] for name in names]
+    packed = [children[name] for name in (*_PACKED, *_INTERLEAVED) if name in children and is_linear(children[name])]
+    return packed[:1] or None
+
+
+def _rows(children: dict[str, nn.Module], projections: list[nn.Module], heads: int, size: int) -> list[Tensor] | str:
+    if len(projections) == 3:
+        return [torch.arange(_outputs(p)) for p in projections]
+    (packed,) = projections
+    total, width = _outputs(packed), heads * size
+    if any(children.get(name) is packed for name in _INTERLEAVED):
+        if total != 3 * width:
+            return f"a packed projection of {total} rows does not fit {heads} heads of {size}"
+        return [part.flatten() for part in torch.arange(total).view(heads, 3, size).unbind(1)]
+    shared, rest = divmod(total - width, 2)
+    if rest or shared <= 0:
+        return f"a packed projection of {total} rows does not fit {heads} heads of {size}"
+    return list(torch.split(torch.arange(total), [width, shared, shared]))
+
+
+def _outputs(linear: nn.Module) -> int:
+    weight = linear._parameters["weight"]
+    assert weight is not None
+    return int(weight.shape[1] if is_conv1d(linear) else weight.shape[0])
+
+
+def _number_of_heads(root: nn.Module, module: nn.Module) -> int | None:
+    for holder in (module, getattr(module, "config", None), getattr(root, "config", None)):
+        for name in _HEADS:
+            value = getattr(holder, name, None)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+    return None
+
+
+def _output(root: nn.Module, children: dict[str, nn.Module], name: str) -> nn.Linear | None:
+    """The output projection: a child, or in BERT's way the neighbour `output.dense`."""
+    for candidate in _OUTPUT:
+        if candidate in children and is_linear(children[candidate]):
+            return children[candidate]  # type: ignore[return-value]
+    parent = root.get_submodule(name.rpartition(".")[0]) if name else root
+    for path in ("output.dense", "dense", "out_proj"):
+        try:
+            module = parent.get_submodule(path)
+        except AttributeError:
+            continue
+        if is_linear(module):
+            return module  # type: ignore[return-value]
+    return None
+
+
+def _is_rotary(root: nn.Module) -> bool:
+    config = getattr(root, "config", None)
+    says = getattr(config, "rope_parameters", None) or getattr(config, "rope_theta", None)
+    return bool(says) or any("rotary" in type(module).__name__.lower() for module in root.modules())

@@ -1,0 +1,96 @@
+"""`looprop.evaluate`: methods on texts, measured against what the model does when features are removed."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from looprop.errors import InputError, ShardError
+from looprop.evaluation.example import Task, evaluate_example, failed_rows
+from looprop.evaluation.result import Evaluation
+from looprop.evaluation.setup import make_setup
+from looprop.inputs.examples import Dataset
+from looprop.methods.base import Method
+from looprop.metrics.correlation import Protocol
+from looprop.models.target import TargetLike
+from looprop.removal.set_function import Removal
+from looprop.running.engines import Engine, Sharded, get_engine
+from looprop.running.parts import Row
+from looprop.running.progress import progress_bar
+from looprop.workbench import Workbench
+
+
+def evaluate(
+    m: Workbench,
+    data: Dataset | Sequence[Any],
+    methods: Sequence[str | Method] = ("loo", "attnlrp", "cp-lrp", "random"),
+    metrics: Sequence[str] | None = None,
+    *,
+    scores: Mapping[str, Sequence[ArrayLike]] | None = None,
+    yardsticks: bool = False,
+    protocol: Protocol = "raw",
+    curve_features: str = "token",
+    removal: Removal | None = None,
+    target: TargetLike = None,
+    truncation: bool = True,
+    engine: str | Engine = "local",
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: bool = False,
+) -> Evaluation:
+    """Measure methods on a data set: one row per example and method, a summary, cost and time of every method.
+
+    data: a `Dataset`, or a list of texts (pairs, images: whatever the model takes).
+    scores: maps that were computed elsewhere, by name: one array per example with one score per token, measured like
+        our own.
+    yardsticks: add random scores, token position and token length. Another reference is a method:
+    "loo[removal=mask-token]". protocol, curve_features, removal, target, truncation: see `Setup`.
+    engine: who computes: "local" is this process, "ray" a cluster (`get_engine("ray", address=...)` from
+        `looprop.running.engines`).
+    """
+    tasks = _tasks(data, scores or {})
+    setup = make_setup(
+        methods,
+        metrics,
+        scores=scores,
+        yardsticks=yardsticks,
+        protocol=protocol,
+        curve_features=curve_features,
+        removal=removal,
+        target=target,
+        truncation=truncation,
+        seed=seed,
+    )
+    title = data.title if isinstance(data, Dataset) else f"{len(tasks)} examples"
+    found: dict[str, list[Row]] = {}
+    about: dict[str, Any] = {"model": m.adapter.name, "setup": setup.to_dict()}
+    with progress_bar(title, len(tasks), show=progress) as advance:
+        results = get_engine(engine)(partial(evaluate_example, m.adapter, setup=setup), tasks)
+        try:
+            for rows in results:
+                found[rows[0]["example"]] = rows
+                advance(note=results.status() if isinstance(results, Sharded) else "")
+        except ShardError as error:
+            found |= {
+                task.id: failed_rows(task, setup, error.failed[task.id]) for task in tasks if task.id in error.failed
+            }
+    if isinstance(results, Sharded):
+        about["engine"] = results.account()
+    ordered = [row for task in tasks for row in found[task.id]]
+    return Evaluation(ordered, setup.columns, title, about, confidence, seed)
+
+
+def _tasks(data: Dataset | Sequence[Any], scores: Mapping[str, Sequence[ArrayLike]]) -> list[Task]:
+    if isinstance(data, str):
+        raise InputError("data must be a Dataset or a list of texts, got one text: put it into a list")
+    if isinstance(data, Dataset):
+        items = [(example.id, example.text) for example in data]
+    else:
+        items = [(str(i), item) for i, item in enumerate(data)]
+    if not items:
+        raise InputError("there are no examples to evaluate")
+    for name, maps in scores.items():
+        if len(maps) != len(items):
+            raise InputError(f"scores of {name!r}: expected one array per example ({len(items)}), got {len(maps)}")
+    return [Task(id, item, {name: maps[i] for name, maps in scores.items()}) for i, (id, item) in enumerate(items)]

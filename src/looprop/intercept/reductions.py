@@ -1,0 +1,79 @@
+"""Sums and means over the rows of a sequence, as a read-out takes them: recorded, or completed where only some rows are
+run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One sum or mean over rows: of what (B, T, ...), and what came out."""
+
+    mean: bool
+    rows: Tensor
+    out: Tensor
+
+
+class ReductionMode(TorchFunctionMode):
+    """Answers every sum or mean over the second dimension of a tensor (B, R, ...). Patches nothing.
+
+    shape: (B, R). answer: (rows, is it a mean, what the model's own call gives) -> what to give instead.
+    """
+
+    def __init__(self, shape: tuple[int, int], answer: Callable[[Tensor, bool, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.shape, self.answer = shape, answer
+
+    def __torch_function__(
+        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        out = function(*args, **kwargs)
+        name = getattr(function, "__name__", "")
+        if (
+            name not in ("sum", "mean")
+            or not args
+            or not isinstance(args[0], Tensor)
+            or tuple(args[0].shape[:2]) != self.shape
+        ):
+            return out
+        dims = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        dims = dims if isinstance(dims, (tuple, list)) else (dims,)
+        if len(dims) != 1 or dims[0] not in (1, 1 - args[0].dim()):
+            return out
+        return self.answer(args[0], name == "mean", out)
+
+
+def recording(shape: tuple[int, int], found: list[Reduction]) -> ReductionMode:
+    """A mode that notes every reduction over rows."""
+
+    def note(rows: Tensor, mean: bool, out: Tensor) -> Tensor:
+        found.append(Reduction(mean, rows, out))
+        return out
+
+    return ReductionMode(shape, note)
+
+
+def completing(intact: Sequence[Tensor], rows: Tensor, real: Tensor) -> ReductionMode:
+    """A mode in which reductions over rows (N, k) count all other rows of the intact input as they were.
+
+    intact: what was reduced there (T, ...), in order. real: (N, k), False for rows that only fill up.
+    """
+    left = list(intact)
+
+    def complete(own: Tensor, mean: bool, out: Tensor) -> Tensor:
+        if not left or own.shape[2:] != left[0].shape[1:]:
+            return out  # no rows: as many classes, say
+        whole = left.pop(0).to(out.dtype)
+        change = (own.to(out.dtype) - whole[rows]) * real.view(*real.shape, *[1] * (own.dim() - 2)).to(out.dtype)
+        total = whole.sum(0) + change.sum(1)
+        return (total / len(whole) if mean else total).view(out.shape)
+
+    return ReductionMode((rows.shape[0], rows.shape[1]), complete)

@@ -1,0 +1,104 @@
+"""Running a few rows of a sequence while all other rows keep the keys and values of the intact input.
+
+At each attention site the rows carried for a variant meet the cached keys and values of the intact input, with the
+variant's own columns replaced by its own new keys and values and with the removed columns barred.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from looprop.intercept.attention import AttentionSite, additive_mask
+from looprop.intercept.sites import FusedCall, SiteMode, WrittenSite
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One site of the intact input: keys and values (H, T, d), what is added to the scores (H or 1, T, T), and their
+    scale.
+    """
+
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    scale: float | None
+
+
+def keep_site(site: AttentionSite) -> Kept | None:
+    """What the rows of variants need from a recorded site of the intact input (a batch of one); None where it is not
+    known.
+    """
+    if site.query is None or site.key is None or site.value is None:
+        return None
+    query, key, value = site.query.detach(), site.key.detach(), site.value.detach()
+    if not site.fused:
+        if site.bias is None or query.dim() != 4 or value.dim() != 4:
+            return None
+        return Kept(key[0], value[0], site.bias[0], site.scale)
+    groups = query.shape[1] // key.shape[1]
+    mask = additive_mask(site.mask, site.causal, query.shape[2], key.shape[2], query)
+    if mask is not None:
+        mask = mask.reshape(-1, *mask.shape[-2:]) if mask.dim() == 4 else mask.expand(1, *mask.shape[-2:])
+    return Kept(key[0].repeat_interleave(groups, 0), value[0].repeat_interleave(groups, 0), mask, site.scale)
+
+
+def carried_weights(kept: Kept, query: Tensor, key: Tensor, rows: Tensor, barred: Tensor) -> Tensor:
+    """Attention weights (N, H, k, T) of rows (N, k) of N variants whose keys barred (N, T) are gone.
+
+    query, key: (N, H, k, d) of the rows themselves.
+    """
+    count, heads, width, size = query.shape
+    query = query * (kept.scale if kept.scale is not None else 1.0 / math.sqrt(size))
+    # One product with the shared keys for all variants at once: (H, N k, d) x (H, d, T).
+    flat = query.transpose(0, 1).reshape(heads, count * width, size)
+    shared = torch.bmm(flat, kept.key.transpose(1, 2)).view(heads, count, width, -1).transpose(0, 1)  # (N, H, k, T)
+    scores = shared.scatter(3, _columns(rows, heads), query @ key.transpose(-2, -1))
+    if kept.mask is not None:
+        scores = scores + kept.mask[:, rows].transpose(0, 1)
+    # Filled, not added: the own key of a row without any key left is no number, and is barred with it.
+    return torch.softmax(scores.masked_fill_(barred[:, None, None], -math.inf), -1).nan_to_num_(0.0)
+
+
+def carried_values(kept: Kept, weights: Tensor, value: Tensor, rows: Tensor) -> Tensor:
+    """What the rows read: their own new values (N, H, k, d) in their own columns, the intact ones elsewhere."""
+    count, heads, width, _ = weights.shape
+    columns = _columns(rows, heads)
+    own = weights.gather(3, columns)  # (N, H, k, k)
+    flat = weights.scatter(3, columns, 0.0).transpose(0, 1).reshape(heads, count * width, -1)
+    shared = torch.bmm(flat, kept.value).view(heads, count, width, -1).transpose(0, 1)
+    return shared + own @ value
+
+
+def _columns(rows: Tensor, heads: int) -> Tensor:
+    return rows[:, None, None].expand(-1, heads, rows.shape[1], -1)  # (N, H, k, k)
+
+
+def carrying(
+    sites: list[Kept],
+    rows: Tensor,
+    barred: Tensor,
+    *,
+    positions: tuple[Tensor, Tensor] | None = None,
+    select: Callable[[Tensor], Tensor] | None = None,
+) -> SiteMode:
+    """A mode in which a model runs on rows (N, k) of N variants, each with its keys barred (N, T).
+
+    positions: for models that take no position ids. select: cuts the rows out of the embedded sequence, for models that
+    cannot be given rows (images).
+    """
+
+    def fused(call: FusedCall) -> Tensor:
+        kept, groups = sites[call.layer - 1], call.query.shape[1] // call.key.shape[1]
+        key, value = (x.repeat_interleave(groups, 1) if groups > 1 else x for x in (call.key, call.value))
+        return carried_values(kept, carried_weights(kept, call.query, key, rows, barred), value, rows)
+
+    written = WrittenSite(
+        weights=lambda layer, query, key: carried_weights(sites[layer - 1], query, key, rows, barred),
+        values=lambda layer, weights, value: carried_values(sites[layer - 1], weights, value, rows),
+    )
+    return SiteMode(fused=fused, written=written, positions=positions, embedded=select)

@@ -1,0 +1,172 @@
+"""Exact rows: for each variant a few rows are carried through the whole network, all others stay as they were."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from looprop.intercept.reductions import completing
+from looprop.intercept.rows import Kept, carrying
+from looprop.methods.looprop.first_order import FirstOrder
+from looprop.models.image_classifier import ImageClassifier
+from looprop.models.positions import first_position, position_table, takes_positions
+from looprop.models.subject import Subject
+from looprop.removal.batching import run_halving
+from looprop.removal.set_function import AGREEMENT, SetFunction
+
+# Scores (variants x heads x rows x positions), and rows in all, that one batch may hold.
+SCORES = 16_000_000
+ROWS = 2048
+
+# A run of its own costs about as much as so many rows: variants with fewer rows are filled up rather than run apart.
+SPARE = 24
+
+
+def can_carry(subject: Subject, intact: FirstOrder) -> bool:
+    """Can rows be run on their own? Tried once per model and order of magnitude of the length.
+
+    With all rows carried the answer must be that of plain masking, with nothing removed any rows that hold the read-out
+    must give that of the intact input, and variants filled up to one number of rows what each gives alone. Where they
+    do not (convolutions between tokens, scores that depend on more than queries, keys and distances), the method does
+    without exact rows.
+    """
+    sites = intact.sites
+    if not sites or subject.reads_a_part or len({site.key.shape[1] for site in sites}) != 1:
+        return False
+    adapter = subject.adapter
+    if not isinstance(adapter, ImageClassifier) and not (
+        "input_ids" in subject.encoded.inputs and takes_positions(adapter)
+    ):
+        return False
+    key = ("rows", len(subject.encoded).bit_length(), subject.read_out)
+    if key not in adapter.proofs:
+        adapter.proofs[key] = _agrees(subject, intact)
+    return adapter.proofs[key]
+
+
+def _agrees(subject: Subject, intact: FirstOrder) -> bool:
+    sites = intact.sites
+    length = sites[0].key.shape[1]
+    leading = length - len(subject.encoded)
+    if len(subject.encoded) < 2:
+        return False
+    read = [] if subject.read_out.everything else subject.read_rows
+    removed = [leading + len(subject.encoded) // 2, leading + len(subject.encoded) // 3]
+    removed += [row for row in read[:1] if row >= leading and row - leading not in subject.encoded.fixed]
+    member = torch.zeros(len(removed), length, dtype=torch.bool, device=sites[0].key.device)
+    member[range(len(removed)), removed] = True
+    every = torch.arange(length, device=member.device)
+    few = [torch.tensor(sorted({*read, *more}), device=member.device) for more in (removed[:1], removed[:2])]
+    try:
+        carried = exact_rows(subject, intact, [every] * len(removed), member).cpu()
+        unchanged = exact_rows(subject, intact, few[:1], torch.zeros_like(member[:1])).cpu()
+        filled = exact_rows(subject, intact, few, member[:2]).cpu()  # of unlike number: one of them is filled up
+        alone = torch.cat([exact_rows(subject, intact, few[i : i + 1], member[i : i + 1]).cpu() for i in range(2)])
+    except (RuntimeError, IndexError):  # rows of this model cannot be run at all
+        return False
+    single = replace(subject, features=tuple((i,) for i in range(len(subject.encoded))), memo={})
+    plain = SetFunction(single, removal="attention-mask", quick=False)
+    wanted = torch.cat(
+        [
+            torch.from_numpy(plain(~member[:, leading:].cpu())),
+            torch.tensor([subject.output], dtype=torch.float64),
+            alone,
+        ]
+    )
+    return bool(
+        (torch.cat([carried, unchanged, filled]) - wanted).abs().max() <= AGREEMENT * wanted.abs().max().clamp(min=1.0)
+    )
+
+
+def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> list[Tensor]:
+    """The rows of each variant, ascending: the read-out always (the feature's own rows, where they leave a mean over
+    all), then those outside the feature with the largest effect.
+
+    size: (T, F). total: how many pairs (variant, row) there may be in all. They are given to the largest effects
+        wherever
+    they are: a removal that is felt in many rows gets many. Ties go to the lower feature and position.
+    """
+    worth = size.T.clone().masked_fill_(member.to(size.device), -1.0)  # nobody reads the rows of the feature itself
+    chosen = (
+        member.to(size.device).clone() if subject.read_out.everything else torch.zeros_like(worth, dtype=torch.bool)
+    )
+    if not subject.read_out.everything:
+        chosen[:, subject.read_rows] = True
+    worth[chosen] = -1.0
+    left = min(max(0, total - int(chosen.sum())), int((worth >= 0).sum()))
+    best = torch.argsort(worth.flatten(), descending=True, stable=True)[:left]
+    chosen[best // worth.shape[1], best % worth.shape[1]] = True
+    return [row.nonzero()[:, 0] for row in chosen]
+
+
+def exact_rows(subject: Subject, intact: FirstOrder, rows: list[Tensor], member: Tensor) -> Tensor:
+    """The target when feature i is removed and only the rows in rows[i] feel it: (F,) for member (F, T)."""
+    found = torch.zeros(len(rows), dtype=torch.float64, device=member.device)
+    at_front = not (subject.read_out.first or subject.read_out.everything)
+    with subject.adapter.evaluating(), torch.inference_mode():
+        for batch in _batches([len(r) for r in rows], intact.sites[0], most=ROWS if subject.adapter.batches else 1):
+            chosen, real = _filled([rows[i] for i in batch], member[batch], at_front=at_front)
+            places = {i: n for n, i in enumerate(batch)}
+
+            def run(
+                part: list[int], chosen: Tensor = chosen, real: Tensor = real, places: dict[int, int] = places
+            ) -> Tensor:
+                own = [places[i] for i in part]
+                return _run(subject, intact, chosen[own], member[part], real[own])
+
+            found[batch] = run_halving(batch, run)
+    return found
+
+
+def _batches(widths: list[int], site: Kept, *, most: int) -> Iterator[list[int]]:
+    """Variants with about as many rows each, the widest first, within the bounds of memory."""
+    heads, length = site.key.shape[:2]
+    left = sorted(range(len(widths)), key=lambda i: -widths[i])
+    while left:
+        width = widths[left[0]]
+        size, spare = max(1, min(SCORES // (heads * length * width), ROWS // width, most)), SPARE
+        batch = []
+        for i in left[:size]:
+            spare -= width - widths[i]
+            if spare < 0:
+                break
+            batch.append(i)
+        yield batch
+        left = left[len(batch) :]
+
+
+def _filled(rows: list[Tensor], member: Tensor, *, at_front: bool) -> tuple[Tensor, Tensor]:
+    """Rows of equal number (N, k), and which do not only fill up. What does is a row whose key is barred; the read-out
+    keeps its end.
+    """
+    width = max(len(r) for r in rows)
+    fillers = member.int().argmax(1)
+    filled = []
+    for own, filler in zip(rows, fillers, strict=True):
+        more = filler.expand(width - len(own))
+        filled.append(torch.cat([more, own] if at_front else [own, more]))
+    own_counts = torch.tensor([len(own) for own in rows], device=member.device)[:, None]
+    places = torch.arange(width, device=member.device)[None]
+    return torch.stack(filled), places >= width - own_counts if at_front else places < own_counts
+
+
+def _run(subject: Subject, intact: FirstOrder, rows: Tensor, barred: Tensor, real: Tensor) -> Tensor:
+    adapter, inputs, sites = subject.adapter, subject.encoded.inputs, intact.sites
+    if isinstance(adapter, ImageClassifier):
+        batch = {key: value.expand(len(rows), *value.shape[1:]) for key, value in inputs.items()}
+        wanted = rows[:, :, None]
+        mode = carrying(sites, rows, barred, select=lambda x: x.gather(1, wanted.expand(-1, -1, x.shape[2])))
+    else:
+        batch = {key: value.expand(len(rows), -1).gather(1, rows) for key, value in inputs.items()}
+        numbers, table = rows + first_position(adapter), position_table(adapter)
+        if intact.reduced and "attention_mask" in batch:  # what is removed leaves a mean
+            batch["attention_mask"] = (~barred.gather(1, rows)).to(batch["attention_mask"])
+        given = "position_ids" in adapter.arguments
+        if given:
+            batch["position_ids"] = numbers
+        mode = carrying(sites, rows, barred, positions=None if given or table is None else (table.weight, numbers))
+    with mode, completing(intact.reduced, rows, real) if intact.reduced else nullcontext():
+        logits = adapter.forward(batch, positions=subject.target.positions)
+    return subject.target.value(logits).double()

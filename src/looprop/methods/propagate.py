@@ -1,0 +1,107 @@
+"""One forward and one backward pass under a plan, for a batch of subjects: the common part of every gradient-like
+method.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from looprop.errors import InputError, ModelError
+from looprop.models.subject import Subject
+from looprop.propagation.plan import Plan
+from looprop.propagation.tape import relevance
+
+# A batch holds at most this many tokens, so that the activations kept for the backward pass stay small.
+TOKENS = 4096
+
+
+def propagate(subjects: Sequence[Subject], plan: Plan, *, readout: str = "word") -> list[NDArray[np.float64]]:
+    """Relevance of every position (not feature) of every subject: R = x * g, summed over the embedding."""
+    if readout not in ("word", "sum"):
+        raise InputError(f"readout must be 'word' or 'sum', got {readout!r}")
+    found: dict[int, NDArray[np.float64]] = {}
+    for batch in batches(subjects):
+        for index, scores in zip(batch, _propagate([subjects[i] for i in batch], plan, readout), strict=True):
+            found[index] = scores
+    return [found[i] for i in range(len(subjects))]
+
+
+def cost(subject: Subject, subjects: Sequence[Subject]) -> float:
+    """Backward 2, and a forward that all targets of one input share."""
+    return 2.0 + 1.0 / sum(s.encoded is subject.encoded for s in subjects)
+
+
+def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> Iterator[list[int]]:
+    """Indices of subjects that run together: of similar length, reading as many positions, within a budget of tokens.
+
+    Subjects of one input with different targets differ only in their read-out: they share a batch, and a row of it.
+    """
+    order = sorted(range(len(subjects)), key=lambda i: (subjects[i].target.positions, len(subjects[i].encoded), i))
+    batch: list[int] = []
+    for i in order:
+        longest = len(subjects[i].encoded)
+        same = not batch or subjects[batch[0]].target.positions == subjects[i].target.positions
+        if batch and (not same or _apart(subjects[batch[-1]], subjects[i]) or longest * (len(batch) + 1) > tokens):
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def _apart(one: Subject, other: Subject) -> bool:
+    """Must two inputs, the second of which is no shorter, run in batches of their own?"""
+    if one.encoded is other.encoded:
+        return False
+    return not one.adapter.batches or (
+        len(one.encoded) != len(other.encoded) and not one.adapter.may_pad(other.encoded)
+    )
+
+
+def _propagate(subjects: Sequence[Subject], plan: Plan, readout: str) -> list[NDArray[np.float64]]:
+    adapter = subjects[0].adapter
+    rows = {id(s.encoded): s.encoded for s in subjects}
+    row_of = [list(rows).index(id(s.encoded)) for s in subjects]
+    inputs, own = adapter.collate(list(rows.values()))
+    found: dict[int, NDArray[np.float64]] = {}
+    with adapter.evaluating(), relevance(adapter.model, plan, explained_weight=adapter.explained_weight) as tape:
+        inputs = adapter.watch(tape, inputs)
+        logits = adapter.forward(inputs, positions=subjects[0].target.positions)
+        tensor = adapter.explained(tape, inputs, readout)
+        tape.check(logits)
+        with torch._C.DisableTorchFunction():
+            parts = logits.chunk(len(logits))  # a row's gradient is then as large as the row, not as the batch
+            values = [s.target.value(parts[row])[0] for row, s in zip(row_of, subjects, strict=True)]
+        rounds = _rounds(row_of)
+        for number, chosen in enumerate(rounds, start=1):
+            with torch._C.DisableTorchFunction():
+                value = torch.stack([values[i] for i in chosen])
+            scores = (
+                adapter.token_scores(tape.relevance(value, tensor, keep=number < len(rounds))).double().cpu()
+            )  # (B, T)
+            found |= {i: scores[row_of[i]][own[row_of[i]] >= 0].numpy() for i in chosen}
+    for i, subject in enumerate(subjects):
+        subject.note_output(float(values[i].detach()))
+        if not np.isfinite(found[i]).all():
+            raise ModelError(
+                f"{adapter.name} gives relevances that are NaN or infinite under this plan; a larger epsilon or "
+                "bias='keep' may help"
+            )
+    return [found[i] for i in range(len(subjects))]
+
+
+def _rounds(row_of: Sequence[int]) -> list[list[int]]:
+    """Subjects whose backward passes can run as one: no two of the same row.
+
+    >>> _rounds([0, 0, 1, 0])
+    [[0, 2], [1], [3]]
+    """
+    rounds: list[list[int]] = []
+    for i, row in enumerate(row_of):
+        before = row_of[:i].count(row)
+        if before == len(rounds):
+            rounds.append([])
+        rounds[before].append(i)
+    return rounds

@@ -1,0 +1,102 @@
+"""Prompts and targets as people give them to language models and classifiers."""
+
+from collections.abc import Callable
+from typing import Any
+
+from looprop.errors import InputError, TargetError
+from looprop.models.adapter import Adapter
+from looprop.models.causal_lm import CausalLanguageModel
+from looprop.models.target import TargetLike
+from looprop.models.text import TextAdapter
+
+
+def text_adapter(adapter: Adapter) -> TextAdapter:
+    """The adapter of a model that reads texts; any other raises."""
+    if not isinstance(adapter, TextAdapter):
+        raise InputError(
+            f"{adapter.name} does not read texts: explain it from Python, see docs/how-to/vision-transformer.md"
+        )
+    return adapter
+
+
+def language_model(adapter: Adapter, option: str) -> CausalLanguageModel:
+    """The adapter of a language model; any other raises."""
+    if not isinstance(adapter, CausalLanguageModel):
+        raise InputError(
+            f"{option} is for language models, and {adapter.name} is a {type(adapter.model).__name__}; give the text "
+            "alone"
+        )
+    return adapter
+
+
+def chat_text(tokenizer: Any, prompt: str, system: str | None = None) -> str:
+    """The prompt as the user's turn in the model's own chat template; as it is where the model has none.
+
+    The text returned gives, encoded in the ordinary way, exactly the tokens of the template: a template begins with the
+    token that the tokenizer would put there again.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        if system:
+            raise InputError("--system needs a model with a chat template, and this one has none")
+        return prompt
+    turns = [{"role": "system", "content": system}] if system else []
+    turns.append({"role": "user", "content": prompt})
+    try:
+        rendered: str = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # templates are programs of their own and raise what they like
+        raise InputError(f"the model's chat template does not take this: {error}") from error
+    wanted = tokenizer(rendered, add_special_tokens=False)["input_ids"]
+    first = getattr(tokenizer, "bos_token", None) or ""
+    for text in (rendered, rendered.removeprefix(first)):
+        if tokenizer(text)["input_ids"] == wanted:
+            return text
+    raise InputError("this tokenizer adds tokens that the chat template does not have: use --no-chat")
+
+
+def generated(adapter: CausalLanguageModel, text: str, tokens: int) -> str:
+    """What the model itself says next, by always taking the likeliest token."""
+    import torch
+
+    encoded = adapter.encode(text)
+    with adapter.evaluating(), torch.inference_mode():
+        answer = adapter.model.generate(  # type: ignore[operator]
+            **encoded.inputs,
+            max_new_tokens=tokens,
+            do_sample=False,
+            pad_token_id=getattr(adapter.tokenizer, "pad_token_id", None) or 0,
+        )
+    said: str = adapter.tokenizer.decode(answer[0, len(encoded) :], skip_special_tokens=True)
+    if not said:
+        raise TargetError(
+            "the model ends its answer at once: there is no continuation to explain; give one with --continuation"
+        )
+    return said
+
+
+def parse_target(text: str | None, adapter: Adapter) -> TargetLike:
+    """A target as written: `positive`, `1`, `positive,negative`; for language models ` Paris`, ` Paris, Lyon`,
+    `id:464`.
+
+    Of a language model digits are text, and spaces count.
+    """
+    if text is None:
+        return None
+    part = _token if isinstance(adapter, CausalLanguageModel) else _class(adapter)
+    whole = part(text)
+    if "," not in text.strip(",") or whole in adapter.labels.values():
+        return whole
+    plus, _, minus = text.partition(",")
+    return part(plus), part(minus)
+
+
+def _class(adapter: Adapter) -> Callable[[str], int | str]:
+    def part(text: str) -> int | str:
+        text = text.strip()
+        return int(text) if text.lstrip("-").isdecimal() and text not in adapter.labels.values() else text
+
+    return part
+
+
+def _token(text: str) -> int | str:
+    number = text.strip().removeprefix("id:")
+    return int(number) if text.strip().startswith("id:") and number.isdecimal() else text

@@ -1,0 +1,289 @@
+"""The mode under which a model runs so that its backward pass propagates relevance.
+
+It sees every torch function that the model calls and hands it to the rule for that operation. It patches nothing:
+leaving the `with` block, also by an exception, is all it takes to be without it.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from looprop.errors import RuleError, UnseenError
+from looprop.intercept.attention import AttentionSite
+from looprop.intercept.operations import operation_name
+from looprop.propagation import operations
+from looprop.propagation.call import CUT_OFF, Call, Rule, cut_off, tensors_in
+from looprop.propagation.location import module_path
+from looprop.propagation.plan import Plan
+from looprop.propagation.rules.table import RULES
+from looprop.propagation.trace import Trace, mark, trace_of
+
+_NEVER = {
+    name: lambda *_: False for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Handler:
+    """How calls of one function are treated: decided once per mode, by the function's name.
+
+    body: a composite Python function without its own dispatch; its inside is run with the mode on.
+    inplace: the position of an `inplace` argument; -1 for none.
+    """
+
+    name: str
+    in_place: bool
+    rule: Rule | None
+    pointwise: bool
+    body: Any = None
+    inplace: int = -1
+
+
+class RelevanceMode(TorchFunctionMode):
+    """Runs a model with the rules of a plan in its backward pass.
+
+    explained_weight: the embedding table whose look-up is the tensor to explain; it becomes a leaf of its own.
+    record: keep queries, keys, values and outputs of every attention site.
+    """
+
+    def __init__(
+        self, plan: Plan, *, root: nn.Module | None = None, explained_weight: Tensor | None = None, record: bool = False
+    ) -> None:
+        super().__init__()
+        self.plan, self.root, self.explained_weight, self.record = plan, root, explained_weight, record
+        self.plain = plan.plain
+        self.explained: Tensor | None = None
+        self.embedding_sum: Tensor | None = None
+        self.sites: list[AttentionSite] = []
+        self.fresh = Trace(token=object())
+        self._handlers: dict[Any, _Handler | None] = {}
+        self._inside: list[Any] = []
+
+    def explain(self, tensor: Tensor) -> Tensor:
+        """A leaf with the values of a tensor, from which everything counts as activation."""
+        leaf = tensor.clone() if tensor.is_inference() else tensor.detach()
+        return mark(leaf.requires_grad_(), self.fresh)
+
+    def reaches(self, tensor: Tensor) -> bool:
+        """Whether a tensor that the engine did not see being made comes from the explained one; else it is made of
+        parameters only.
+        """
+        seen: set[Any] = set()
+        todo = [tensor.grad_fn]
+        while todo:
+            node = todo.pop()
+            if node is not None and node not in seen:
+                seen.add(node)
+                if (
+                    trace_of(getattr(node, "variable", tensor)) is not None
+                ):  # the leaf at which a branch of the graph ends
+                    return True
+                todo.extend(before for before, _ in node.next_functions)
+        return False
+
+    def finish(self, output: Tensor) -> None:
+        """Check the model's output before relevance starts from it."""
+        self.plan.check_layers(len(self.sites))
+        if not output.requires_grad:
+            self._check_held(Call(self, "output", None, (output,), {}))
+            raise RuleError("the output does not depend on the explained input through anything that carries gradient")
+        self._check(Call(self, "output", None, (output,), {}), pointwise=False)
+
+    def __torch_function__(
+        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        try:
+            handler = self._handlers[function]
+        except KeyError:
+            handler = self._handlers[function] = self._handler(function)
+        if handler is None:
+            return function(*args, **(kwargs or {}))
+        return self._handle(handler, function, args, kwargs or {})
+
+    def _handler(self, function: Any) -> _Handler | None:
+        """None for functions that are none of the engine's business."""
+        name, in_place = operation_name(function)
+        in_place = in_place or name == "setitem" or name.startswith("set:")
+        if name in operations.PLAIN or (name.startswith(("get:", "set:")) and name not in operations.PROPERTIES):
+            return None
+        rule = self.plan.rules.get(name, RULES.get(name))
+        if name in self.plan.allow:
+            rule = _gradient if rule is None or name in operations.ALLOWED_WHOLLY else _forgiving(rule)
+        elif self.plain:
+            rule = _forgiving(rule or _gradient)
+        body, inplace = None, -1
+        if isinstance(function, types.FunctionType):
+            parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+            if "inplace" in parameters and name not in operations.DROPOUT:
+                inplace = parameters.index("inplace")
+            unknown = name not in RULES and name not in self.plan.rules and name not in self.plan.allow
+            if inplace >= 0 or unknown:
+                body = _without_dispatch(function)
+        return _Handler(name, in_place, rule, name in operations.GOES_ON, body, inplace)
+
+    def _handle(self, handler: _Handler, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name, rule = handler.name, handler.rule
+        call = Call(self, name, function, args, kwargs)
+        if handler.in_place and args and args[0] is not call.args[0]:
+            return function(*args, **kwargs)  # a parameter changed in place: torch's own business
+        if not call.activations or (name in operations.LIKE and not call.args[0].requires_grad):
+            return self._constant(call, args, kwargs)
+        if not torch.is_grad_enabled():
+            return call.run() if self.plain else self._cut(call, in_place=handler.in_place)
+        if handler.body is not None and (
+            handler.inplace < 0 or kwargs.get("inplace") or (len(args) > handler.inplace and args[handler.inplace])
+        ):
+            return self._enter(handler.body, call, args, kwargs)
+        self._check(call, pointwise=handler.pointwise)
+        if rule is None:
+            out = call.run()
+            if isinstance(out, float) or any(t.is_floating_point() or t.is_complex() for t in tensors_in((out,))):
+                raise call.refuse("it is unknown to the engine")
+            return out
+        if call.held:
+            self._check_held(call)
+        if not handler.in_place or name in operations.PASS:
+            return self._marked(rule(call), args[0] if handler.in_place else None)
+        target = args[0]
+        clone = mark(target.clone(), trace_of(target) or self.fresh) if target.requires_grad else target.clone()
+        plain = getattr(torch, name, None) or getattr(torch.nn.functional, name)
+        out = self._marked(rule(Call(self, name, plain, (clone, *call.args[1:]), call.kwargs)), None)
+        target.copy_(out)
+        return self._marked(mark(target, (trace_of(out) or self.fresh).but(origin=None, unweighted=None)), target)
+
+    def _enter(self, body: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a composite Python function with the mode on: nothing inside goes unseen."""
+        if call.function in self._inside:  # it asked for dispatch again, its body was never reached
+            raise call.refuse("the engine cannot look inside it")
+        self._inside.append(call.function)
+        try:
+            with self:
+                return body(*args, **kwargs)
+        finally:
+            self._inside.pop()
+
+    def inside(self, name: str) -> bool:
+        """Whether the body of one of torch's Python functions is running."""
+        return any(function.__name__ == name for function in self._inside)
+
+    def _check(self, call: Call, *, pointwise: bool) -> None:
+        """Refuse what came from an unseen operation, and pointwise functions that the identity rule cannot take."""
+        if self.plain:
+            return
+        for tensor in call.activations:
+            trace = trace_of(tensor)
+            if trace is not None and trace.held == "cut":
+                raise call.refuse(CUT_OFF, culprit=trace.culprit)
+            if trace is None or trace.token is not self.fresh.token:
+                raise UnseenError(
+                    f"a tensor that reaches {call.name!r} in {module_path(self.root)} was made by an operation that "
+                    "the engine cannot see "
+                    f"({getattr(tensor.grad_fn, 'name', lambda: 'unknown')()}): compiled modules, custom autograd "
+                    "functions, fused kernels "
+                    "(flash attention) and quantised layers cannot be explained by rules. Load the model uncompiled, "
+                    "in full precision, "
+                    "with attn_implementation='sdpa' or 'eager'"
+                )
+            if trace.at_zero != 0.0 and not pointwise:
+                raise call.not_zero(trace)
+
+    def _check_held(self, call: Call) -> None:
+        """A normaliser may only multiply or divide, and what was computed without gradient may not come back."""
+        for trace in call.held:
+            if trace.held == "cut":
+                raise call.refuse(CUT_OFF, culprit=trace.culprit)
+            if trace.held == "normaliser" and call.name not in operations.TAKES_NORMALISER:
+                raise call.refuse(
+                    "norms and standard deviations are held constant and may only multiply or divide, but one reaches "
+                    f"{call.name!r}",
+                    culprit=trace.culprit,
+                )
+
+    def _constant(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call without activations: nothing to propagate, except where the explained look-up happens."""
+        if call.name in operations.EMBEDDING and any(
+            t is self.explained_weight for t in tensors_in((*args, *kwargs.values()))
+        ):
+            if self.explained is not None:
+                raise RuleError(
+                    f"the explained embedding table is looked up more than once, in {module_path(self.root)}"
+                )
+            self.explained = self.explain(call.run())
+            # A clone, since models may add to it in place and a leaf forbids that.
+            self.embedding_sum = mark(self.explained.clone(), self.fresh)
+            return self.embedding_sum
+        if call.name in operations.DROPOUT:
+            return call.args[0]
+        out = call.run()
+        if call.held and not self.plain:
+            if call.name not in operations.KEEPS_HELD and call.held[0].held == "normaliser":
+                self._check_held(call)
+            for tensor in (*tensors_in((out,)), *((args[0],) if call.name == "setitem" else ())):
+                if tensor.is_floating_point():
+                    mark(tensor, call.held[0])
+        return out
+
+    def _cut(self, call: Call, *, in_place: bool) -> Any:
+        """An operation on activations while gradients are off: harmless as long as its
+        result is never used with them.
+        """
+        if (
+            torch._C._current_graph_task_id() != -1 or call.name in self.plan.allow
+        ):  # inside a backward pass, or allowed
+            return call.run()
+        if in_place:
+            raise call.refuse(CUT_OFF)
+        return cut_off(call)
+
+    def _marked(self, out: Any, changed: Tensor | None) -> Any:
+        tensors = (out,) if isinstance(out, Tensor) else tensors_in((out,))
+        for tensor in tensors if changed is None else (*tensors, changed):
+            if tensor.requires_grad:
+                trace = trace_of(tensor)
+                if trace is None or trace.token is not self.fresh.token or trace.held:
+                    mark(tensor, self.fresh)
+        base = None if changed is None else changed._base
+        if base is not None and base.requires_grad and trace_of(base) is None:
+            mark(base, self.fresh)
+        return out
+
+
+def _gradient(call: Call) -> Any:
+    return call.run()
+
+
+def _forgiving(rule: Rule) -> Rule:
+    """A rule that lets the gradient pass where it would refuse."""
+
+    def passing(call: Call) -> Any:
+        try:
+            for tensor in call.activations:
+                if trace_of(tensor) is None:
+                    mark(tensor, call.mode.fresh)
+            return rule(call)
+        except RuleError:
+            return call.run()
+
+    return passing
+
+
+def _without_dispatch(function: types.FunctionType) -> Any:
+    """A copy of one of torch's Python functions that goes straight to its body.
+
+    The original begins by handing itself to the mode in force, so that with the mode on its body is never reached.
+    """
+    copy = types.FunctionType(
+        function.__code__,
+        {**function.__globals__, **_NEVER},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy

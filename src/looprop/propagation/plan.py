@@ -1,0 +1,170 @@
+"""A plan: which propagation rule applies where."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from looprop.errors import PlanError, UnknownNameError
+
+AttentionRule = Literal["attnlrp", "cp", "gradient"]
+BiasShare = Literal["keep", "printed"]
+NormRule = Literal["constant-std", "gradient"]
+ActivationRule = Literal["identity", "gradient"]
+ProductRule = Literal["halves", "gradient"]
+BilinearForm = Literal["pairs", "canonical"]
+
+
+def _choice(kind: str, value: str, allowed: Any) -> None:
+    if value not in get_args(allowed):
+        raise UnknownNameError(kind, str(value), get_args(allowed))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which rule applies where.
+
+    attention: the rule of every attention site, or a mapping from layer to rule. Layers count from 1, as in
+        the paper's tables; layer n is the n-th attention site of the forward pass; layers that the mapping does
+        not name take `otherwise`.
+    epsilon: the stabiliser of the denominators, signed, sign(0) = +1; 0 is its limit.
+    bias: "keep" divides by the output with its bias, which so keeps its share; "printed" leaves the bias out of
+        the denominator, literally as in the paper's equation (relevance may then explode).
+    norm: "constant-std" holds the normaliser constant.
+    activation: "identity" gives an activation function's input the relevance of its output.
+    product: "halves" splits the relevance of a product of two activations.
+    bilinear: "pairs" splits at each product by itself, so that (x1 x2) x3 gives 1/4, 1/4, 1/2; "canonical" takes
+        products one upon the other, with only linear operations between them, as one k-linear operation with equal
+        shares, in whatever order they are written.
+    allow: names of operations that may pass their plain gradient although no rule covers them.
+    rules: own rules by operation name, each a function of one `Call` (see docs/rules.md).
+    """
+
+    attention: AttentionRule | Mapping[int, AttentionRule] = "attnlrp"
+    otherwise: AttentionRule = "attnlrp"
+    epsilon: float = 0.0
+    bias: BiasShare = "keep"
+    norm: NormRule = "constant-std"
+    activation: ActivationRule = "identity"
+    product: ProductRule = "halves"
+    bilinear: BilinearForm = "pairs"
+    allow: frozenset[str] = frozenset()
+    rules: Mapping[str, Callable[..., Any]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A read-only mapping cannot be pickled, and plans travel to other processes.
+        values = (getattr(self, f.name) for f in fields(self))
+        return type(self), tuple(dict(value) if isinstance(value, Mapping) else value for value in values)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.attention, Mapping):
+            for layer, rule in self.attention.items():
+                _choice("attention rule", rule, AttentionRule)
+                if not isinstance(layer, int) or isinstance(layer, bool) or layer < 1:
+                    raise PlanError(f"layers count from 1, got {layer!r}")
+            object.__setattr__(self, "attention", MappingProxyType(dict(self.attention)))
+        else:
+            _choice("attention rule", self.attention, AttentionRule)
+        for kind, value, allowed in (
+            ("attention rule", self.otherwise, AttentionRule),
+            ("bias share", self.bias, BiasShare),
+            ("norm rule", self.norm, NormRule),
+            ("activation rule", self.activation, ActivationRule),
+            ("product rule", self.product, ProductRule),
+            ("bilinear form", self.bilinear, BilinearForm),
+        ):
+            _choice(kind, value, allowed)
+        if (
+            isinstance(self.epsilon, bool)
+            or not isinstance(self.epsilon, (int, float))
+            or not 0.0 <= self.epsilon < math.inf
+        ):
+            raise PlanError(f"epsilon must be a number >= 0, got {self.epsilon!r}")
+        if self.bilinear == "canonical" and self.epsilon:
+            raise PlanError(
+                f"bilinear='canonical' has no stabilisers between its factors: epsilon must be 0, got {self.epsilon!r}"
+            )
+        object.__setattr__(self, "allow", frozenset(self.allow))
+
+    def rule(self, layer: int) -> AttentionRule:
+        """The attention rule of a layer (1-based)."""
+        if isinstance(self.attention, Mapping):
+            return self.attention.get(layer, self.otherwise)
+        return self.attention
+
+    @property
+    def plain(self) -> bool:
+        """No rule at all: the ordinary gradient, which nothing has to be refused for."""
+        attention = (
+            set(self.attention.values()) | {self.otherwise} if isinstance(self.attention, Mapping) else {self.attention}
+        )
+        rules = attention | {self.norm, self.activation, self.product}
+        return rules == {"gradient"} and not self.epsilon and self.bias == "keep" and not self.rules
+
+    def check_layers(self, sites: int) -> None:
+        """Raise if the plan names a layer that the model does not have."""
+        if isinstance(self.attention, Mapping):
+            missing = sorted(layer for layer in self.attention if layer > sites)
+            if missing:
+                raise PlanError(
+                    f"the plan names layer {', '.join(map(str, missing))}, but this model has {sites} attention layers"
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for results and manifests."""
+        attention: Any = self.attention
+        if isinstance(attention, Mapping):
+            attention = {str(layer): rule for layer, rule in sorted(attention.items())}
+        return {
+            "attention": attention,
+            "otherwise": self.otherwise,
+            "epsilon": self.epsilon,
+            "bias": self.bias,
+            "norm": self.norm,
+            "activation": self.activation,
+            "product": self.product,
+            "bilinear": self.bilinear,
+            "allow": sorted(self.allow),
+            "rules": sorted(self.rules),
+        }
+
+
+GRADIENT = Plan(attention="gradient", otherwise="gradient", norm="gradient", activation="gradient", product="gradient")
+"""No rule at all: the ordinary gradient."""
+
+
+def parse_layers(text: str, layers: int | None = None) -> list[int]:
+    """Layer numbers from a short form: `3`, `4-6`, `:3` (first three), `4:` (from the fourth), `2,5`.
+
+    An open end (`4:`) needs the number of layers.
+
+    >>> parse_layers("4-6"), parse_layers(":3"), parse_layers("2,5"), parse_layers("4:", 6)
+    ([4, 5, 6], [1, 2, 3], [2, 5], [4, 5, 6])
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(?:(\d+)|(\d+)-(\d+)|:(\d+)|(\d+):)\s*", part)
+        if match is None:
+            raise PlanError(f"layers must look like 3, 4-6, :3, 4: or 2,5, got {text!r}")
+        single, low, high, first, start = (int(g) if g else None for g in match.groups())
+        if single is not None:
+            found.add(single)
+        elif low is not None and high is not None:
+            if low > high:
+                raise PlanError(f"layer range {part.strip()!r} runs backwards")
+            found.update(range(low, high + 1))
+        elif first is not None:
+            found.update(range(1, first + 1))
+        elif start is not None:
+            if layers is None:
+                raise PlanError(f"{part.strip()!r} needs to know the number of layers")
+            if start > layers:
+                raise PlanError(f"layer {start} does not exist: this model has {layers} attention layers")
+            found.update(range(start, layers + 1))
+    if 0 in found:
+        raise PlanError(f"layers count from 1, got {text!r}")
+    if not found:
+        raise PlanError(f"no layer in {text!r}")
+    return sorted(found)

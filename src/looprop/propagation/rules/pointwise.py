@@ -1,0 +1,195 @@
+"""Rules of sums, scalings and pointwise functions. A chain of them on one tensor is one activation, whoever wrote it
+out.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from looprop.propagation import degrees, operations
+from looprop.propagation.call import Call
+from looprop.propagation.gradients import epsilon_factor, identity_rule, scale_gradient, weigh_gradient
+from looprop.propagation.rules import attention
+from looprop.propagation.rules.linear import product, weighed
+from looprop.propagation.trace import Trace, mark, trace_known
+
+REDUCTION = ("sum", "mean")
+VANISHES_AT_ZERO = operations.ACTIVATION - {"hardtanh"}
+
+
+def add(call: Call) -> Any:
+    """A sum: the gradient, times s / (s + epsilon sign(s)); a constant keeps its share, a mask takes none."""
+    if call.name not in REDUCTION and _is_chain(call) and not all(trace_known(t).linear for t in call.activations):
+        return pointwise(call)
+    _settle(call)
+    out = call.run()
+    first = next((t for t in call.activations if trace_known(t).product is not None), call.activations[0])
+    trace = trace_known(first)
+    if (
+        call.plan.epsilon
+        and not _adds_a_mask(call)
+        and not (trace.product is not None and attention.product_rule(call) == "gradient")
+    ):
+        out = weighed(call, out)
+    mean_square = (trace.mean_square and len(call.activations) == 1) or (call.name in REDUCTION and trace.square)
+    if mean_square or trace.product is not None:
+        mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, mean_square=mean_square))
+    out = degrees.summed(call, out)
+    if (
+        call.mode.embedding_sum is not None
+        and len(call.activations) == 1
+        and call.activations[0] is call.mode.embedding_sum
+    ):
+        call.mode.embedding_sum = out
+    return out
+
+
+def _adds_a_mask(call: Call) -> bool:
+    constants = [a for a in call.args if isinstance(a, Tensor) and not a.requires_grad and a.is_floating_point()]
+    return any(attention.is_mask(constant) for constant in constants)
+
+
+def scale(call: Call) -> Any:
+    """mul and div: a scaling by a constant, a product of two activations, or part of a pointwise expression."""
+    acts = call.activations
+    if call.kwargs.get("rounding_mode"):
+        raise call.refuse("it rounds")
+    if _is_chain(call):
+        chain = [trace_known(t) for t in acts]
+        by_number = len(acts) == 1 and call.name != "rdiv" and not (call.name == "div" and call.args[0] is not acts[0])
+        if not (by_number and chain[0].linear):
+            return pointwise(call)
+        out = call.run()
+        factor = chain[0].factor * _number(call)
+        if chain[0].unweighted is not None:
+            raw = call.run(*(chain[0].unweighted if a is acts[0] else a for a in call.args))
+            out = weigh_gradient(raw, epsilon_factor(raw.detach(), call.plan.epsilon, shares=2))
+            return mark(out, chain[0].but(origin=None, unweighted=raw, factor=factor))
+        return mark(out, chain[0].but(origin=_origin(acts[0]), factor=factor))
+    _settle(call)
+    if len(acts) == 1:
+        if call.name in ("div", "rdiv") and not _divides_by_constant(call):
+            raise call.refuse("it divides by an activation")
+        out = call.run()
+        trace = trace_known(acts[0])
+        return mark(
+            out, call.mode.fresh.but(product=trace.product, factor=trace.factor, site=trace.site, degree=trace.degree)
+        )
+    if call.name != "mul":
+        raise call.refuse("it divides by an activation; only a norm's standard deviation may divide")
+    return product(call)
+
+
+def _number(call: Call) -> float:
+    """The number by which a call scales its one activation."""
+    if call.name == "neg":
+        return -1.0
+    numbers = [
+        float(a) for a in call.args if isinstance(a, int | float) or (isinstance(a, Tensor) and not a.requires_grad)
+    ]
+    return 1.0 if not numbers else 1.0 / numbers[0] if call.name == "div" else numbers[0]
+
+
+def _divides_by_constant(call: Call) -> bool:
+    numerator = call.args[1] if call.name == "rdiv" else call.args[0]
+    return isinstance(numerator, Tensor) and numerator.requires_grad
+
+
+def pointwise(call: Call) -> Any:
+    """A pointwise expression of one tensor is one activation: identity rule between the tensor and the whole of it."""
+    first = trace_known(call.activations[0])
+    if call.name in ("sqrt", "rsqrt", "pow") and first.mean_square:
+        return _normaliser(call)
+    if call.plan.activation == "gradient":
+        square = _is_chain(call) and _is_square(call, [trace_known(t) for t in call.activations])
+        return mark(call.run(), call.mode.fresh.but(square=square, product=first.product))
+    if not _is_chain(call):
+        _settle(call)
+        raise call.refuse("its arguments are not pointwise functions of one activation")
+    origin = _origin(call.activations[0])
+    value = call.run(*(a.detach() if isinstance(a, Tensor) else a for a in call.args))
+    before = [trace_known(t) for t in call.activations]
+    settled = call.name in VANISHES_AT_ZERO and before[0].at_zero == 0.0
+    at_zero = 0.0 if settled else float(call.run(*(_at_zero(a) for a in call.args)))
+    culprit = next((t.culprit for t in before if t.culprit), call.name)
+    out = identity_rule(origin, value, whole=settled)
+    square = _is_square(call, before)
+    return mark(
+        out,
+        call.mode.fresh.but(
+            origin=origin,
+            at_zero=at_zero,
+            culprit=culprit,
+            linear=False,
+            square=square,
+            product=before[0].product,
+            degree=2 * trace_known(origin).degree if square and call.plan.bilinear == "canonical" else 1,
+        ),
+    )
+
+
+def _at_zero(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    if not value.requires_grad:
+        return value.double()
+    return torch.tensor(trace_known(value).at_zero, dtype=torch.float64, device=value.device)
+
+
+def _is_square(call: Call, before: list[Trace]) -> bool:
+    if not all(t.linear for t in before):
+        return False
+    return (
+        call.name == "square" or (call.name == "mul" and len(before) == 2) or (call.name == "pow" and call.args[1] == 2)
+    )
+
+
+def _normaliser(call: Call) -> Any:
+    """The root of a mean of squares is a norm's standard deviation: a constant."""
+    if call.name == "pow" and call.args[1] not in (0.5, -0.5):
+        raise call.refuse("a power of a mean of squares other than its root or inverse root")
+    out = call.run()
+    return (
+        out
+        if call.plan.norm == "gradient"
+        else mark(out.detach(), call.mode.fresh.but(held="normaliser", culprit=call.name))
+    )
+
+
+def deviation(call: Call) -> Any:
+    """Standard deviations and norms of activations are normalisers: constants that may only multiply or divide."""
+    out = call.run()
+    if call.plan.norm == "gradient":
+        return out
+    if call.name == "var":
+        # The identity rule at each square (x - mean)^2: half of the gradient.
+        return mark(scale_gradient(out, 0.5), call.mode.fresh.but(mean_square=True))
+    return mark(out.detach(), call.mode.fresh.but(held="normaliser", culprit=call.name))
+
+
+def _is_chain(call: Call) -> bool:
+    """All arguments are pointwise functions of one tensor, or plain numbers."""
+    origin = _origin(call.activations[0])
+    for value in (*call.args, *call.kwargs.values()):
+        if not isinstance(value, Tensor):
+            continue
+        if value.requires_grad:
+            if _origin(value) is not origin or value.shape != origin.shape:
+                return False
+        elif value.dim() and call.name != "prelu":  # whose slopes do not move f(0) = 0, whatever their shape
+            return False
+    return True
+
+
+def _origin(tensor: Tensor) -> Tensor:
+    origin = trace_known(tensor).origin
+    return tensor if origin is None else origin
+
+
+def _settle(call: Call) -> None:
+    """Where a pointwise expression ends, it must be one that the identity rule can take."""
+    for tensor in call.activations:
+        trace = trace_known(tensor)
+        if trace.at_zero != 0.0:
+            raise call.not_zero(trace)

@@ -1,0 +1,134 @@
+"""`looprop.relevance`: any module under a plan, with the relevance of any tensor that it computed."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from looprop.errors import InputError, UnseenError
+from looprop.intercept.attention import AttentionSite
+from looprop.propagation.location import modules_of
+from looprop.propagation.mode import RelevanceMode
+from looprop.propagation.plan import Plan
+
+_QUANTISERS = {"aqlm", "auto_gptq", "awq", "bitsandbytes", "eetq", "gptqmodel", "hqq"}
+_CHECKPOINTED = (
+    "gradient checkpointing (or another hook on saved tensors) computes activations a second time, out of the engine's "
+    "sight: "
+    "put the model into eval mode or call gradient_checkpointing_disable()"
+)
+
+
+class Tape:
+    """Hands out relevances of a forward pass that ran under a plan."""
+
+    def __init__(self, mode: RelevanceMode) -> None:
+        self._mode = mode
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self._mode.plan
+
+    @property
+    def sites(self) -> list[AttentionSite]:
+        """The attention sites met so far; their tensors are there when recording."""
+        return self._mode.sites
+
+    @property
+    def explained(self) -> Tensor:
+        """The look-up of the explained embedding table, or the tensor that was last watched."""
+        if self._mode.explained is None:
+            raise InputError(
+                "the explained embedding table was not looked up; call the model inside the `with` block first"
+            )
+        return self._mode.explained
+
+    @property
+    def embedding_sum(self) -> Tensor:
+        """The explained look-up with everything constant that was added to it (positions, token types)."""
+        if self._mode.embedding_sum is None:
+            raise InputError(
+                "the explained embedding table was not looked up; call the model inside the `with` block first"
+            )
+        return self._mode.embedding_sum
+
+    def watch(self, tensor: Tensor) -> Tensor:
+        """Begin to explain a tensor: use what this returns as the model's input."""
+        if not tensor.is_floating_point():
+            raise InputError(f"only floating-point tensors carry relevance, got {tensor.dtype}")
+        self._mode.explained = self._mode.explain(tensor)
+        return self._mode.explained
+
+    def check(self, output: Tensor) -> None:
+        """Raise if relevance cannot start from an output, or the plan names a layer that was not met."""
+        self._mode.finish(output)
+
+    def gradients(self, output: Tensor, tensors: Sequence[Tensor], *, keep: bool = False) -> list[Tensor]:
+        """The modified gradients of an output (summed over all its entries) at some tensors."""
+        with torch._C.DisableTorchFunction():
+            return list(torch.autograd.grad(output.sum(), list(tensors), retain_graph=keep))
+
+    def gradients_or_none(self, output: Tensor, tensors: Sequence[Tensor]) -> list[Tensor | None]:
+        """The same, with None for tensors that the output does not depend on."""
+        with torch._C.DisableTorchFunction():
+            return list(torch.autograd.grad(output.sum(), list(tensors), allow_unused=True))
+
+    def relevance(self, output: Tensor, tensor: Tensor, *, keep: bool = False) -> Tensor:
+        """R = x * g: the relevance of a tensor for an output, e.g. one logit per row of a batch.
+
+        keep: more outputs of the same forward pass will be asked for.
+        """
+        (gradient,) = self.gradients(output, [tensor], keep=keep)
+        with torch._C.DisableTorchFunction():
+            return tensor.detach() * gradient
+
+
+@contextmanager
+def relevance(
+    module: nn.Module | None = None,
+    plan: Plan | None = None,
+    *,
+    explained_weight: Tensor | None = None,
+    record: bool = False,
+) -> Iterator[Tape]:
+    """Run models under a plan: inside the block their backward pass propagates relevance.
+
+    >>> layer = nn.Linear(2, 1, bias=False)
+    >>> _ = layer.weight.data.copy_(torch.tensor([[3.0, -1.0]]))
+    >>> with relevance(layer, Plan()) as tape:
+    ...     x = tape.watch(torch.tensor([[2.0, 5.0]]))
+    ...     tape.relevance(layer(x), x)
+    tensor([[ 6., -5.]])
+    """
+    refuse_opaque(module)
+    mode = RelevanceMode(plan or Plan(), root=module, explained_weight=explained_weight, record=record)
+    hooks = torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTED)
+    try:
+        with torch.inference_mode(False), torch.enable_grad(), hooks, mode:
+            yield Tape(mode)
+    except RuntimeError as error:
+        if str(error) == _CHECKPOINTED:
+            raise UnseenError(_CHECKPOINTED) from error
+        raise
+
+
+def refuse_opaque(module: nn.Module | None) -> None:
+    """Raise for modules inside which the engine sees nothing."""
+    for part in modules_of(module):
+        kind = type(part)
+        compiled = (
+            kind.__name__ == "OptimizedModule"
+            or part._compiled_call_impl is not None
+            or isinstance(part, torch.jit.ScriptModule)
+        )
+        quantised = "quantized" in kind.__module__ or kind.__module__.partition(".")[0] in _QUANTISERS
+        if module is None or not (compiled or quantised):
+            continue
+        name = next(name for name, found in module.named_modules() if found is part) or kind.__name__
+        if compiled:
+            raise UnseenError(f"{name} is a compiled module ({kind.__name__}): explain the module it was compiled from")
+        raise UnseenError(
+            f"{name} is a quantised layer ({kind.__module__}.{kind.__name__}): load the model in full precision"
+        )

@@ -1,0 +1,1 @@
+"""Ways to remove by attention mask that compute less, each proven against plain masking before it is used."""

@@ -1,0 +1,86 @@
+"""Many variants in one long row, without padding and without masks: attention stays within each variant."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from looprop.errors import ModelError
+from looprop.intercept.fewer_rows import FewerRowsMode
+from looprop.intercept.sites import FusedCall, SiteMode
+from looprop.models.positions import first_position, position_table
+from looprop.models.subject import Subject
+from looprop.removal.shortcuts.dropped import rows_needed
+
+
+@dataclass(frozen=True)
+class Block:
+    """Neighbours of one length in the long row: rows start to start + count * length. barred: their first key is
+    removed.
+    """
+
+    start: int
+    count: int
+    length: int
+    barred: bool
+
+    @property
+    def stop(self) -> int:
+        """The first row after them."""
+        return self.start + self.count * self.length
+
+
+def attend_within(blocks: list[Block], call: FusedCall, last: bool) -> Tensor:
+    """Attention within each variant of the long row; at the last site only for the first row of each."""
+    if call.mask is not None or call.causal or call.grouped or call.query.dim() != 4 or len(call.query) != 1:
+        raise ModelError("attention that is more than queries, keys and values of one row cannot be packed")
+    # (1, H, N, d) -> (N, H, d), which is how models store them
+    query, key, value = (x[0].transpose(0, 1) for x in (call.query, call.key, call.value))
+    shape_out = (*query.shape[:2], value.shape[-1])
+    out = query.new_zeros(shape_out) if last else query.new_empty(shape_out)
+    for block in blocks:
+        rows, shape = slice(block.start, block.stop), (block.count, block.length, query.shape[1], -1)
+        q, k, v = (x[rows].reshape(shape).transpose(1, 2) for x in (query, key, value))  # (B, H, L, d)
+        if block.barred:
+            k, v = k[:, :, 1:], v[:, :, 1:]
+        if last:
+            q, rows = q[:, :, :1], slice(block.start, block.stop, block.length)
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=call.scale)
+        out[rows] = mixed.transpose(1, 2).flatten(0, 1)
+    return out.transpose(0, 1)[None]
+
+
+def packed_rows(subject: Subject, *, sites: int) -> Callable[[Tensor], Tensor]:
+    """Run all variants on their needed rows in one long row. Kept positions (B, T) -> logits (B, 1, C)."""
+    adapter, inputs = subject.adapter, subject.encoded.inputs
+    offset, table = first_position(adapter), position_table(adapter)
+
+    def run(keep: Tensor) -> Tensor:
+        needed = rows_needed(subject, keep)
+        lengths, barred = needed.sum(1).tolist(), (~keep[:, 0]).tolist()
+        order = sorted(range(len(keep)), key=lambda i: (lengths[i], barred[i]))
+        blocks: list[Block] = []
+        starts = [0] * len(keep)
+        for i in order:
+            last = blocks[-1] if blocks else Block(0, 0, 0, False)
+            starts[i] = last.stop
+            if (last.length, last.barred) == (lengths[i], barred[i]):
+                blocks[-1] = Block(last.start, last.count + 1, last.length, last.barred)
+            else:
+                blocks.append(Block(last.stop, 1, lengths[i], barred[i]))
+        index = needed[order].nonzero()[:, 1][None]  # (1, N) positions
+        batch = {name: value.gather(1, index) for name, value in inputs.items()}
+        numbers: AbstractContextManager[object] = nullcontext()
+        if "position_ids" in adapter.arguments:
+            batch["position_ids"] = index + offset
+        elif table is not None:
+            numbers = SiteMode(positions=(table.weight, index + offset))
+        first = torch.tensor(starts, device=keep.device)
+        mode = FewerRowsMode(sites, index, lambda rows: rows[0, first][:, None], partial(attend_within, blocks))
+        with mode, numbers:
+            return adapter.forward(batch)
+
+    return run

@@ -1,0 +1,80 @@
+"""Rows as Parquet: to bytes and back, every float bit by bit."""
+
+import io
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from looprop.errors import DataError
+
+Row = dict[str, Any]
+"""What is kept of one example, by column."""
+
+
+def to_table(rows: Sequence[Row]) -> pa.Table:
+    """An Arrow table of rows; a column's type is that of its first value that is not None."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    fields = []
+    for name in names:
+        sample = next((row[name] for row in rows if row.get(name) is not None), None)
+        fields.append(pa.field(name, _kind(name, sample)))
+    columns = [pa.array([row.get(field.name) for row in rows], type=field.type) for field in fields]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _kind(name: str, sample: Any) -> Any:
+    if sample is None:
+        return pa.bool_() if name == "flipped" else pa.float64()
+    if isinstance(sample, bool):
+        return pa.bool_()
+    if isinstance(sample, int):
+        return pa.int64()
+    if isinstance(sample, float):
+        return pa.float64()
+    if isinstance(sample, str):
+        return pa.string()
+    if isinstance(sample, list):
+        return pa.list_(pa.float64())
+    raise DataError(f"column {name!r} holds {type(sample).__name__}, which a table of results does not know")
+
+
+def to_bytes(rows: Sequence[Row]) -> bytes:
+    """A Parquet file in memory."""
+    return _encoded(to_table(rows))
+
+
+def _encoded(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue()
+
+
+def from_bytes(data: bytes) -> list[Row]:
+    """The rows of a Parquet file in memory."""
+    rows: list[Row] = pq.read_table(io.BytesIO(data)).to_pylist()
+    return rows
+
+
+def memory(path: Path) -> int:
+    """About how many bytes the rows of a part take in memory."""
+    about = pq.read_metadata(path)
+    return sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+
+
+def chosen(path: Path, examples: Collection[str]) -> pa.Table:
+    """The rows of some examples of a part."""
+    table = pq.read_table(path)
+    return table.filter(pc.is_in(table["example"], value_set=pa.array(examples, type=pa.string())))
+
+
+def in_order(tables: Sequence[pa.Table], examples: Sequence[str]) -> bytes:
+    """One part of several tables: examples as listed, the rows of each as they were."""
+    table = pa.concat_tables(tables, promote_options="permissive")
+    position = {example: i for i, example in enumerate(examples)}
+    order = np.argsort([position[example] for example in table["example"].to_pylist()], kind="stable")
+    return _encoded(table.take(pa.array(order)))

@@ -1,0 +1,215 @@
+"""The engine `ray`: shards to workers, results back, whoever dies in between.
+
+The driver holds what is left to do and at most two shards per worker in flight. A worker that dies gives its shards
+back and is replaced as soon as there is room; machines that join later are used. Results are handed out as they arrive,
+each example once.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from looprop.errors import EngineError, InputError, ShardError
+from looprop.running.provenance import versions
+from looprop.running.ray.connecting import BASE_MEMORY, Need, check_address, connected, import_ray, rooms
+from looprop.running.ray.ledger import Entry, Ledger
+from looprop.running.ray.sending import Parcel, pack_work
+from looprop.running.ray.shards import ATTEMPTS, Shard, Shards, said
+from looprop.running.ray.workers import Answer, Worker
+
+IN_FLIGHT = 2  # shards per worker: one that it computes, one that lies ready
+LOOK_SECONDS = 2.0  # how often the driver looks for machines that came
+PATIENCE = 120.0  # seconds without any worker, living or loading, before a run is given up
+
+
+@dataclass(frozen=True)
+class RayEngine:
+    """Computes on a Ray cluster.
+
+    address: host:port of its head, "auto" for one that runs on this machine, "local" for one that is started for this
+        run; None takes the one that RAY_ADDRESS or Ray itself knows, else it starts one.
+    workers: at most so many; None uses all machines. threads: of each worker; numbers are the same bit for bit for the
+        same number.
+    gpus: of each worker, a share of one is allowed; None is 1 where the cluster has GPUs and 0 where it has none.
+    """
+
+    address: str | None = None
+    workers: int | None = None
+    threads: int = 1
+    gpus: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "threads"):
+            value = getattr(self, name)
+            if (value is not None or name == "threads") and (
+                not isinstance(value, int) or isinstance(value, bool) or value < 1
+            ):
+                raise InputError(f"{name} must be an integer >= 1, got {value!r}")
+        import_ray()
+        # Known before anything is loaded.
+        check_address(self.address or os.environ.get("RAY_ADDRESS"))
+
+    def __call__(self, work: Callable[[Any], Any], items: Iterable[Any]) -> "RayRun":
+        return RayRun(self, work, list(items))
+
+
+class RayRun:
+    """Results in any order; at the end a `ShardError` if some examples failed three times, after everything else."""
+
+    def __init__(self, engine: RayEngine, work: Callable[[Any], Any], items: list[Any]) -> None:
+        self._engine, self._work, self._items = engine, work, items
+        self.ledger = Ledger()
+
+    def __iter__(self) -> Iterator[Any]:
+        return (result for results in self.batches() for result in results)
+
+    def batches(self) -> Iterator[list[Any]]:
+        """Results as they arrive, shard by shard."""
+        if not self._items:
+            return
+        parcel = pack_work(self._work)
+        shards = Shards(self._items, longest=parcel.longest)
+        with connected(self._engine.address) as ray:
+            dispatch = _Dispatch(ray, self._engine, parcel, shards, self.ledger)
+            try:
+                yield from dispatch.run()
+            finally:
+                dispatch.close()
+        if shards.failed:
+            raise ShardError(shards.failed, attempts=ATTEMPTS)
+
+    def status(self) -> str:
+        """Workers and what each does per second."""
+        return self.ledger.status()
+
+    def account(self) -> dict[str, Any]:
+        """Machines, workers and their time, for the manifest."""
+        return self.ledger.account()
+
+
+@dataclass(eq=False)
+class _Hand:
+    """A worker as the driver sees it, loading until it has an entry in the ledger. pending: shards by promised answer,
+    oldest first.
+    """
+
+    actor: Any
+    ready: Any
+    entry: Entry | None = None
+    pending: dict[Any, Shard] = field(default_factory=dict)
+
+
+class _Dispatch:
+    def __init__(self, ray: Any, engine: RayEngine, parcel: Parcel, shards: Shards, ledger: Ledger) -> None:
+        self.ray, self.engine, self.shards, self.ledger = ray, engine, shards, ledger
+        found = rooms(ray.nodes())
+        gpus = engine.gpus if engine.gpus is not None else float(any(room.get("GPU") for room in found.values()))
+        self.need = Need(engine.threads, gpus, BASE_MEMORY + int(1.3 * parcel.size))
+        if not any(map(self.need.fits, found.values())):
+            have = "; ".join(
+                f"{room.get('CPU', 0):g} CPU, {room.get('memory', 0) / 2**30:.1f} GB" for room in found.values()
+            )
+            raise EngineError(f"no machine of the cluster has room for a worker ({self.need}); there are: {have}")
+        self.parcel = ray.put(parcel)
+        self.hands: list[_Hand] = []
+        self.deaths = 0  # workers that died while they loaded, since the last one that did not
+        self._looked = self._alive = -float("inf")
+
+    def run(self) -> Iterator[list[Any]]:
+        """Until everything is done, or has failed three times."""
+        while self.shards or any(hand.pending for hand in self.hands):
+            self._engage()
+            for hand in self.hands:
+                while hand.entry and len(hand.pending) < IN_FLIGHT and self.shards:
+                    shard = self.shards.take(workers=len(self.hands), speed=hand.entry.speed)
+                    hand.pending[hand.actor.compute.remote(shard.items)] = shard
+            owners = {
+                promise: hand for hand in self.hands for promise in ([*hand.pending] if hand.entry else [hand.ready])
+            }
+            if not owners:
+                time.sleep(0.2)
+                continue
+            done, _ = self.ray.wait(list(owners), num_returns=1, timeout=LOOK_SECONDS)
+            if done:
+                results = self._receive(owners[done[0]], done[0])
+                if results:
+                    yield results
+
+    def _engage(self) -> None:
+        """Start workers where there is room for them."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return
+        self._looked = now
+        wanted = sum(map(self.need.fits, rooms(self.ray.nodes()).values()))
+        wanted = min(wanted, self.engine.workers or wanted)
+        if wanted or any(hand.entry for hand in self.hands):
+            self._alive = now
+        elif now - self._alive > PATIENCE:
+            raise EngineError(
+                f"no machine of the cluster has had room for a worker ({self.need}) for {PATIENCE:.0f} seconds"
+            )
+        while len(self.hands) < wanted:
+            options = {
+                "num_cpus": self.need.processors,
+                "num_gpus": self.need.gpus,
+                "memory": self.need.memory,
+                "max_restarts": 0,
+            }
+            actor = self.ray.remote(Worker).options(**options).remote(self.engine.threads)
+            self.hands.append(_Hand(actor, actor.prepare.remote(self.parcel, versions(), self.need.gpus > 0)))
+
+    def _receive(self, hand: _Hand, promise: Any) -> list[Any]:
+        exceptions = self.ray.exceptions
+        try:
+            answer = self.ray.get(promise)
+        except exceptions.RayTaskError as error:
+            if hand.entry is None:
+                raise EngineError(str(getattr(error, "cause", None) or error)) from error
+            # The answer could not be sent: not the fault of the worker.
+            shard = hand.pending.pop(promise)
+            self.shards.fail(shard, shard.items, said(getattr(error, "cause", None) or error))
+            return []
+        except exceptions.RayError as error:
+            self._bury(hand, error)
+            return []
+        if hand.entry is None:
+            self.deaths = 0
+            hand.entry = self.ledger.welcome(answer)
+            return []
+        return self._enter(hand, hand.entry, hand.pending.pop(promise), answer)
+
+    def _enter(self, hand: _Hand, entry: Entry, shard: Shard, answer: Answer) -> list[Any]:
+        self.ledger.enter(entry, shard.cost, answer)
+        for i, error in answer.errors.items():
+            self.shards.fail(shard, [shard.items[i]], error)
+        return list(answer.results.values())
+
+    def _bury(self, hand: _Hand, error: Exception) -> None:
+        """A worker is gone, or cannot be heard: nothing that it may still say is listened
+        to, and its shards go back.
+        """
+        self.hands.remove(hand)
+        self.ray.kill(hand.actor)
+        reason = f"the worker died: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        if hand.entry is None:
+            self.deaths += 1
+            if self.deaths >= ATTEMPTS:
+                raise EngineError(f"workers die while they load the model: {reason}")
+            return
+        hand.entry.ended = time.monotonic()
+        # The first is the one that it was computing; the others had only been sent.
+        for i, shard in enumerate(hand.pending.values()):
+            self.ledger.lost += 1
+            if i == 0:
+                self.shards.fail(shard, shard.items, reason)
+            else:
+                self.shards.give_back(shard)
+        self._looked = -float("inf")
+
+    def close(self) -> None:
+        """End all workers."""
+        for hand in self.hands:
+            self.ray.kill(hand.actor)

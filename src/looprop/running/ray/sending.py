@@ -1,0 +1,90 @@
+"""How work reaches a worker: the function as a pickle, in which every model that has a name stands as that name.
+
+A worker loads such a model itself, from its own disk or cache, and compares its weights with the driver's; ready-made
+models travel whole.
+"""
+
+import io
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from looprop.errors import EngineError, ModelError
+from looprop.models.adapter import Adapter, Origin
+from looprop.models.loading import load_adapter
+from looprop.running.provenance import weights_hash
+from looprop.running.ray.memory import positions_that_fit
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Work as bytes. size: the bytes of the parameters of its models. longest: the most tokens that they take, where
+    they say.
+    """
+
+    content: bytes
+    size: int
+    longest: int | None
+
+
+def pack_work(work: Any) -> Parcel:
+    """Work as a parcel, to be opened by `unpack_work` in another process."""
+    from ray import cloudpickle
+
+    adapters: list[Adapter] = []
+
+    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+        def persistent_id(self, obj: Any) -> Any:
+            if not isinstance(obj, Adapter):
+                return None
+            adapters.append(obj)
+            if obj.origin is not None:
+                return "named", obj.origin, weights_hash(obj.model)
+            if any(parameter.device.type != "cpu" for parameter in obj.model.parameters()):
+                raise EngineError(
+                    f"{obj.name} is on {obj.device}: a ready-made model is sent from the CPU, workers put it on their "
+                    "GPU"
+                )
+            return "whole", cloudpickle.dumps(obj)
+
+    sink = io.BytesIO()
+    try:
+        Pickler(sink).dump(work)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise EngineError(f"the work cannot be sent to other processes: {error}") from error
+    size = sum(p.numel() * p.element_size() for adapter in adapters for p in adapter.model.parameters())
+    known = [longest for adapter in adapters if (longest := getattr(adapter, "longest", None)) is not None]
+    return Parcel(sink.getvalue(), size, max(known, default=None))
+
+
+def unpack_work(parcel: Parcel, device: torch.device) -> Any:
+    """The work, its models loaded and on the device."""
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, pid: Any) -> Adapter:
+            kind, *rest = pid
+            adapter: Adapter = _load(*rest, device=device) if kind == "named" else pickle.loads(rest[0])
+            adapter.model.to(device)
+            if device.type == "cuda":
+                adapter.budget = positions_that_fit(adapter, torch.cuda.mem_get_info(device)[0])
+            return adapter
+
+    return Unpickler(io.BytesIO(parcel.content)).load()
+
+
+def _load(origin: Origin, weights: str, *, device: torch.device) -> Adapter:
+    # Loaded for an accelerator, weights keep the dtype of their file; for the CPU they become float32. The driver chose
+    # which.
+    if origin.accelerated and device.type == "cpu":
+        raise ModelError(f"{origin.source!r} was loaded for a GPU, and this worker has none")
+    adapter = load_adapter(
+        origin.source, trust_remote_code=origin.trust_remote_code, device=device if origin.accelerated else None
+    )
+    if weights_hash(adapter.model) != weights:
+        raise ModelError(
+            f"the weights of {adapter.name!r} are not those of the driver: another version lies on this machine, "
+            "or the model was changed after it was loaded; in that case send it whole, load((model, tokenizer))"
+        )
+    return adapter

@@ -1,0 +1,83 @@
+"""The runs kept under results/: how large they are, and what is said of them.
+
+Aimed at and not reached, so not asserted: `looprop` on MPNet has 0.74 at a quarter of leave-one-out's cost (0.90 was
+the aim), on IMDB 0.93 at a twentieth (0.95 was the aim).
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from looprop.study.reproducing import read_run
+from looprop.study.verdicts import verdicts
+
+RESULTS = Path(__file__).parents[2] / "results"
+LEAST = {
+    "baselines-sst2": 872,
+    "baselines-imdb": 60,
+    "baselines-mpnet": 200,
+    "layers-sst2": 300,
+    "layers-imdb": 60,
+    "layers-mpnet": 60,
+    "remedy-sst2": 872,
+    "remedy-imdb": 100,
+    "remedy-mpnet": 100,
+    "remedy-smollm2": 30,
+}
+BARS = [
+    ("remedy-sst2", "looprop[budget=4]", 0.80),
+    ("remedy-sst2", "looprop[budget=11]", 0.90),
+    ("remedy-sst2", "looprop[budget=0.5]", 0.95),
+    ("remedy-imdb", "looprop[budget=4]", 0.83),
+    ("remedy-imdb", "looprop[budget=8]", 0.90),  # the issue allows ten passes
+    ("remedy-imdb", "looprop[budget=0.1]", 0.95),
+    ("remedy-smollm2", "looprop[budget=0.25]", 0.90),
+]
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_a_run_is_whole_and_its_summary_is_that_of_its_rows(name: str) -> None:
+    run = read_run(RESULTS / name)
+    assert run.finished
+    assert len({row["example"] for row in run.rows}) >= LEAST[name]
+    assert not [row["error"] for row in run.rows if row["error"]]
+    stated = {
+        entry["method"]: entry["loo-r"]
+        for entry in json.loads((RESULTS / name / "summary.json").read_text())["summary"]
+    }
+    for method, mean in stated.items():
+        assert mean == pytest.approx(
+            np.nanmean([row["loo-r"] for row in run.rows if row["method"] == method]), abs=1e-9
+        )
+
+
+@pytest.mark.parametrize(("name", "method", "bar"), BARS)
+def test_the_remedy_reaches_its_bars(name: str, method: str, bar: float) -> None:
+    rows = [row for row in read_run(RESULTS / name).rows if row["method"] == method]
+    assert np.nanmean([row["loo-r"] for row in rows]) >= bar
+    if "budget=0" not in method:
+        assert max(row["cost"] for row in rows) <= 11
+
+
+def test_the_study_of_the_bilinear_rule_says_what_it_must() -> None:
+    run = read_run(RESULTS / "bilinear")
+    holds = {verdict.claim: verdict.holds for verdict in verdicts(run)}
+    assert holds["LOO does not depend on the implementation"]
+    assert holds["IG does not depend on the implementation"]
+    assert holds["AttnLRP depends on the implementation (raw)"]
+    assert holds["AttnLRP depends on the implementation (normalised to sum to one)"]
+    networks = sorted((RESULTS / "bilinear" / "networks").glob("*.safetensors"))
+    assert len(networks) == 5
+    for path in networks:
+        with safe_open(path, "pt") as network:
+            assert float(network.metadata()["accuracy"]) >= 0.85
+
+
+@pytest.mark.parametrize("name", ["layers-sst2", "layers-imdb", "layers-mpnet"])
+def test_layers_agree_with_themselves(name: str) -> None:
+    holds = {verdict.claim: verdict.holds for verdict in verdicts(read_run(RESULTS / name))}
+    assert holds["L_{:1} and L_1 agree"]
+    assert holds["CP-LRP in all layers is CP-LRP"]
