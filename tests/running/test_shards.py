@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from looprop.errors import EngineError, InputError, ShardError
+from looprop.errors import ClusterError, InputError, ShardError
 from looprop.evaluation.example import Task
 from looprop.running.engines import engine_names, get_engine
 from looprop.running.ray import shards as module
@@ -151,7 +151,7 @@ def test_without_ray_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "ray", None)
     assert "ray" in engine_names()
     with pytest.raises(
-        EngineError, match=r"^engine 'ray' needs Ray, which is not installed: pip install 'looprop\[ray\]'$"
+        ClusterError, match=r"^engine 'ray' needs Ray, which is not installed: pip install 'looprop\[ray\]'$"
     ):
         get_engine("ray")
 
@@ -167,14 +167,14 @@ def test_without_ray_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_addresses_that_cannot_be(address: str, message: str) -> None:
-    with pytest.raises(EngineError, match=message):
+    with pytest.raises(ClusterError, match=message):
         check_address(address)
 
 
 def test_a_closed_port_is_said_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(EngineError, match=f"no Ray cluster can be reached at 127.0.0.1:{port}: Connection refused"):
+    with pytest.raises(ClusterError, match=f"no Ray cluster can be reached at 127.0.0.1:{port}: Connection refused"):
         check_address(f"127.0.0.1:{port}")
 
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from looprop.auditing.result import Attempt, Checks, Row
 from looprop.auditing.rewrites.base import Rewrite
-from looprop.errors import EngineError, ShardError
+from looprop.errors import ClusterError, ShardError
 from looprop.running.engines import Engine, Sharded, get_engine
 
 CHECKS = "sanity checks"
@@ -68,7 +68,7 @@ def spread(
             step(name)
     except ShardError as error:
         if CHECKS in error.failed:
-            raise EngineError(f"the sanity checks failed {error.attempts} times: {error.failed[CHECKS]}") from error
+            raise ClusterError(f"the sanity checks failed {error.attempts} times: {error.failed[CHECKS]}") from error
         summaries = {rewrite.name: rewrite.summary for rewrite in rewrites}
         found |= {
             name: (Attempt(name, summaries[name], status="refused", reason=said), [])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from looprop.errors import EngineError, InputError, ShardError
+from looprop.errors import ClusterError, InputError, ShardError
 from looprop.running.provenance import versions
 from looprop.running.ray.connecting import BASE_MEMORY, Need, check_address, connected, import_ray, rooms
 from looprop.running.ray.ledger import Entry, Ledger
@@ -111,7 +111,7 @@ class _Dispatch:
             have = "; ".join(
                 f"{room.get('CPU', 0):g} CPU, {room.get('memory', 0) / 2**30:.1f} GB" for room in found.values()
             )
-            raise EngineError(f"no machine of the cluster has room for a worker ({self.need}); there are: {have}")
+            raise ClusterError(f"no machine of the cluster has room for a worker ({self.need}); there are: {have}")
         self.parcel = ray.put(parcel)
         self.hands: list[_Hand] = []
         self.deaths = 0  # workers that died while they loaded, since the last one that did not
@@ -148,7 +148,7 @@ class _Dispatch:
         if wanted or any(hand.entry for hand in self.hands):
             self._alive = now
         elif now - self._alive > PATIENCE:
-            raise EngineError(
+            raise ClusterError(
                 f"no machine of the cluster has had room for a worker ({self.need}) for {PATIENCE:.0f} seconds"
             )
         while len(self.hands) < wanted:
@@ -167,7 +167,7 @@ class _Dispatch:
             answer = self.ray.get(promise)
         except exceptions.RayTaskError as error:
             if hand.entry is None:
-                raise EngineError(str(getattr(error, "cause", None) or error)) from error
+                raise ClusterError(str(getattr(error, "cause", None) or error)) from error
             # The answer could not be sent: not the fault of the worker.
             shard = hand.pending.pop(promise)
             self.shards.fail(shard, shard.items, said(getattr(error, "cause", None) or error))
@@ -197,7 +197,7 @@ class _Dispatch:
         if hand.entry is None:
             self.deaths += 1
             if self.deaths >= ATTEMPTS:
-                raise EngineError(f"workers die while they load the model: {reason}")
+                raise ClusterError(f"workers die while they load the model: {reason}")
             return
         hand.entry.ended = time.monotonic()
         # The first is the one that it was computing; the others had only been sent.

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from looprop.errors import EngineError
+from looprop.errors import ClusterError
 from looprop.running.provenance import versions
 from looprop.running.ray.sending import Parcel, unpack_work
 from looprop.running.ray.shards import said
@@ -51,7 +51,7 @@ class Worker:
         """Load everything. What is raised here ends the run: it would be the same for every shard."""
         machine, here = socket.gethostname(), versions()
         if here["looprop"] != expected["looprop"]:
-            raise EngineError(
+            raise ClusterError(
                 f"looprop is {here['looprop']} on {machine} and {expected['looprop']} on the driver: install one "
                 "version"
             )
@@ -59,7 +59,7 @@ class Worker:
         try:
             self._work = unpack_work(parcel, device)
         except Exception as error:  # not every error can be sent, its words can
-            raise EngineError(f"{machine} could not load what it needs: {type(error).__name__}: {error}") from None
+            raise ClusterError(f"{machine} could not load what it needs: {type(error).__name__}: {error}") from None
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
         return Place(machine, os.getpid(), name, torch.get_num_threads(), here["torch"])
 
