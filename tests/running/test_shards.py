@@ -13,10 +13,10 @@ from looprop.errors import ClusterError, InputError, ShardError
 from looprop.evaluation.example import Task
 from looprop.running.engines import engine_names, get_engine
 from looprop.running.ray import shards as module
-from looprop.running.ray.connecting import Need, check_address
+from looprop.running.ray.connecting import WorkerSize, check_address
 from looprop.running.ray.ledger import Ledger
 from looprop.running.ray.shards import ATTEMPTS, EXAMPLES, SECONDS, Shards, estimated_cost
-from looprop.running.ray.workers import Answer, Place
+from looprop.running.ray.workers import Place, ShardOutcome
 
 PLACE = Place("host", 1, "x86_64", 1, "2")
 
@@ -122,8 +122,8 @@ def test_accounts_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger()
     assert ledger.status() == "waiting for workers"
     first, second = ledger.welcome(PLACE), ledger.welcome(replace(PLACE, machine="other"))
-    ledger.enter(first, 50.0, Answer({0: "a", 1: "b"}, {}, 4.0))
-    ledger.enter(second, 10.0, Answer({0: "c"}, {1: "failed"}, 1.0))
+    ledger.enter(first, 50.0, ShardOutcome({0: "a", 1: "b"}, {}, 4.0))
+    ledger.enter(second, 10.0, ShardOutcome({0: "c"}, {1: "failed"}, 1.0))
     assert first.speed == 12.5
     now = 105.0
     second.ended = now
@@ -137,12 +137,12 @@ def test_accounts_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_workers_that_fit_on_a_machine() -> None:
-    need = Need(2, 0.5, 10 * 2**30)
+    size = WorkerSize(2, 0.5, 10 * 2**30)
     room = {"CPU": 9.0, "GPU": 4.0, "memory": 35 * 2.0**30}
-    assert need.fits(room) == 3
-    assert need.fits({**room, "memory": 1e15}) == 4
-    assert need.fits({**room, "GPU": 0.5}) == 1
-    assert Need(1, 0, 1).fits({"CPU": 2.0}) == 0, "memory that is not stated is none"
+    assert size.fits(room) == 3
+    assert size.fits({**room, "memory": 1e15}) == 4
+    assert size.fits({**room, "GPU": 0.5}) == 1
+    assert WorkerSize(1, 0, 1).fits({"CPU": 2.0}) == 0, "memory that is not stated is none"
 
 
 def test_without_ray_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

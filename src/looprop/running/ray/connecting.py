@@ -80,7 +80,7 @@ def check_address(address: str | None) -> None:
 
 
 @dataclass(frozen=True)
-class Need:
+class WorkerSize:
     """What one worker takes: processors, GPUs (or a share of one), bytes of memory."""
 
     processors: int

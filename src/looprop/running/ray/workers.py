@@ -28,7 +28,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ShardOutcome:
     """What became of a shard: results by position, errors by position, the seconds that it took, and those of its
     processors.
     """
@@ -63,7 +63,7 @@ class Worker:
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
         return Place(machine, os.getpid(), name, torch.get_num_threads(), here["torch"])
 
-    def compute(self, items: Sequence[Any]) -> Answer:
+    def compute(self, items: Sequence[Any]) -> ShardOutcome:
         """Every item of a shard; one that fails does not keep the others from being computed."""
         start, start_cpu = time.perf_counter(), time.process_time()
         results: dict[int, Any] = {}
@@ -73,4 +73,4 @@ class Worker:
                 results[i] = self._work(item)
             except Exception as error:
                 errors[i] = said(error)
-        return Answer(results, errors, time.perf_counter() - start, time.process_time() - start_cpu)
+        return ShardOutcome(results, errors, time.perf_counter() - start, time.process_time() - start_cpu)

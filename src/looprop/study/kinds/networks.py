@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from looprop.errors import DataError
 from looprop.evaluation.example import Task, evaluate_example
 from looprop.evaluation.setup import Setup
+from looprop.files import write_whole
 from looprop.inputs.examples import draw
 from looprop.inputs.mnist import Digits, load_mnist
 from looprop.metrics import correlate
@@ -22,7 +23,6 @@ from looprop.running.missing import Work
 from looprop.running.parts import Row
 from looprop.running.progress import progress_bar
 from looprop.running.provenance import weights_hash
-from looprop.running.store import write_durably
 from looprop.study.job import Job, Options
 from looprop.study.mnist import LinearAttention, accuracy, reordered, shrink, train
 from looprop.study.spec import Spec
@@ -94,7 +94,7 @@ def trained(folder: Path, training: Digits, test: Digits, seed: int) -> LinearAt
     network = train(training, seed=seed)
     about = {"seed": str(seed), "accuracy": repr(accuracy(network, test))}
     content = save_tensors(network.state_dict(), metadata=about)
-    write_durably(folder / f"seed-{seed}-{weights_hash(network)[:16]}.safetensors", content)
+    write_whole(folder / f"seed-{seed}-{weights_hash(network)[:16]}.safetensors", content, durable=True)
     return network
 
 
