@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from looprop.display.data import Strip
-from looprop.display.html import card, escape, facts, fragment, page, paragraph
+from looprop.display.data import Cell, Column, Strip
+from looprop.display.html import card, escape, facts, fragment, heat_table, page, paragraph, table
 from looprop.display.strips import (
     View,
     comparison_fragment,
@@ -21,7 +21,6 @@ from looprop.display.strips import (
     legend,
     strip,
 )
-from looprop.display.tables import Cell, Column, heat_table, table
 
 HOSTILE = [
     "<script>alert(1)</script>",

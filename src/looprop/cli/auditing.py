@@ -6,9 +6,7 @@ import typer
 
 from looprop.auditing.defaults import METHODS, steps
 from looprop.auditing.rewrites.catalogue import CATALOGUE, check_rewrites
-from looprop.cli.arguments import check_methods, check_place
-from looprop.cli.evaluating import read_data
-from looprop.cli.explaining import load_bench
+from looprop.cli.arguments import check_methods, check_place, read_data
 from looprop.cli.options import (
     Address,
     Debug,
@@ -23,7 +21,7 @@ from looprop.cli.options import (
     Workers,
     choose_engine,
 )
-from looprop.cli.shell import command, output, progress, quiet_libraries, say
+from looprop.cli.shell import command, load_bench, output, progress, quiet_libraries, say
 
 if TYPE_CHECKING:
     from looprop.auditing.result import Audit

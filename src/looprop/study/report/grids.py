@@ -5,8 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from looprop.display.html import card, paragraph
-from looprop.display.tables import Cell, Column, table
+from looprop.display import Cell, Column, card, paragraph, table
 
 WITH_BARS = 4
 """So many columns of numbers have room for bars."""
