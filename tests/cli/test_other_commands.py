@@ -9,7 +9,7 @@ import pytest
 from browser import Browser
 from cli.conftest import Run
 from looprop.evaluation.evaluate import evaluate
-from looprop.evaluation.examples import measured_explanations
+from looprop.evaluation.gallery import measured_explanations
 from looprop.evaluation.result import Evaluation
 from looprop.inputs.examples import Example, make_dataset
 from looprop.methods.names import CATALOGUE

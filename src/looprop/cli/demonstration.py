@@ -25,7 +25,7 @@ def demo(
     with progress("loading the model"):
         bench = load_bench(model)
     from looprop.evaluation.evaluate import evaluate
-    from looprop.evaluation.examples import examples_page
+    from looprop.evaluation.gallery import gallery_page
     from looprop.files import write_whole
     from looprop.inputs.demo import demo_sentences
 
@@ -33,6 +33,6 @@ def demo(
     with progress("explaining and measuring", len(data)) as advance:
         result = evaluate(bench, data, methods=methods, progress=advance)
     check_success(result)
-    write_whole(html, examples_page(bench, data, result).encode())
+    write_whole(html, gallery_page(bench, data, result).encode())
     show_summary(result, no_color=no_color)
     say(f"wrote {html}")

@@ -21,7 +21,7 @@ from looprop.cli.options import (
     choose_engine,
 )
 from looprop.cli.shell import command, load_bench, progress, say
-from looprop.cli.summaries import check_success, show_summary
+from looprop.cli.summaries import check_success, hand_out
 
 # Named in the help of the command.
 METHODS = ["loo", "looprop", "attnlrp", "cp-lrp", "random"]
@@ -85,7 +85,6 @@ def evaluate(
     with progress("loading the model"):
         bench = load_bench(model)
     from looprop.evaluation.evaluate import evaluate as measure
-    from looprop.files import to_json
     from looprop.running.engines import describe
 
     with progress("explaining and measuring", len(texts)) as advance:
@@ -105,10 +104,4 @@ def evaluate(
     if account := result.about.get("engine"):
         say(f"computed on {describe(account)}")
     check_success(result)
-    for place in (out, html):
-        if place is not None:
-            say(f"wrote {result.save(place)}")
-    if json_:
-        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
-    else:
-        show_summary(result, no_color=no_color)
+    hand_out(result, out=out, html=html, json_=json_, no_color=no_color)

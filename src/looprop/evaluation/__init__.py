@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from looprop.evaluation.example import Task, evaluate_example
-    from looprop.evaluation.examples import examples_page, measured_explanations
+    from looprop.evaluation.gallery import gallery_page, measured_explanations
     from looprop.evaluation.result import Evaluation
     from looprop.evaluation.setup import METRICS, Setup
     from looprop.evaluation.summary import MethodSummary
@@ -21,8 +21,8 @@ _HOMES = {
     "Setup": "looprop.evaluation.setup",
     "Task": "looprop.evaluation.example",
     "evaluate_example": "looprop.evaluation.example",
-    "examples_page": "looprop.evaluation.examples",
-    "measured_explanations": "looprop.evaluation.examples",
+    "gallery_page": "looprop.evaluation.gallery",
+    "measured_explanations": "looprop.evaluation.gallery",
 }
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "Setup",
     "Task",
     "evaluate_example",
-    "examples_page",
+    "gallery_page",
     "measured_explanations",
 ]
 

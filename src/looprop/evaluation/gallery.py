@@ -44,7 +44,7 @@ def measured_explanations(m: Workbench, data: Dataset, evaluation: Evaluation) -
     return found
 
 
-def examples_page(m: Workbench, data: Dataset, evaluation: Evaluation) -> str:
+def gallery_page(m: Workbench, data: Dataset, evaluation: Evaluation) -> str:
     """The table of methods, and a card per text with all methods below each other."""
     body = card(summary_html(evaluation), title="All methods on all sentences")
     for example, explanations in zip(data, measured_explanations(m, data, evaluation), strict=True):
