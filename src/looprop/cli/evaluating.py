@@ -17,6 +17,8 @@ from looprop.cli.options import (
     Model,
     NoColor,
     Seed,
+    Split,
+    TextColumn,
     Workers,
     choose_engine,
 )
@@ -36,8 +38,6 @@ Metrics = Annotated[
         show_default=False,
     ),
 ]
-Split = Annotated[str | None, typer.Option(help="The part of a named data set.", show_default=False)]
-TextColumn = Annotated[str | None, typer.Option(help="The column of the texts in a file.", show_default=False)]
 Curves = Annotated[str, typer.Option(help="What the curves remove step by step: token, word or chunk:N.")]
 Removal = Annotated[
     str | None,

@@ -19,10 +19,10 @@ from looprop.evaluation.known_loo import KnownLoo, learn_known
 from looprop.evaluation.setup import Setup
 from looprop.methods.base import Method
 from looprop.metrics import Case, Metric, get_metric, required_states
-from looprop.models.adapter import Adapter
+from looprop.models.adapter import Adapter, Removal
 from looprop.models.encoded import partition
 from looprop.models.subject import Subject, bind
-from looprop.removal.set_function import Removal, SetFunction
+from looprop.removal.set_function import SetFunction
 from looprop.running.parts import Row
 
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
     if reference.scores is None:
         return failed_rows(task, setup, reference.error)
     found = {
-        label: reference if method is setup.reference else _attribute(_alone(subject), method)
+        label: reference if method is setup.reference else _attribute(subject.alone(), method)
         for label, method in setup.made.items()
     }
     found |= {name: _given(subject, name, task.scores) for name in setup.given}
@@ -81,13 +81,6 @@ def _reference(subject: Subject, task: Task, setup: Setup) -> _Found:
     except LoopropError as error:
         raise InputError(f"{task.id}: {error}") from error
     return _Found(task.loo.scores, task.loo.cost, task.loo.seconds)
-
-
-def _alone(subject: Subject) -> Subject:
-    """The subject with a memo of its own: what others asked before must not make a method look cheaper than it is."""
-    alone = replace(subject, memo={})
-    alone.note_output(subject.output)
-    return alone
 
 
 def _attribute(subject: Subject, method: Method) -> _Found:

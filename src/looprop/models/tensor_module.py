@@ -9,8 +9,11 @@ from torch import Tensor, nn
 from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
-from looprop.models.target import Target, TargetLike, resolve_target
+from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
+
+# Elements of a plain tensor that count as one position.
+ELEMENTS = 256
 
 
 class _Function(nn.Module):
@@ -26,6 +29,8 @@ class _Function(nn.Module):
 
 class TensorModule(Adapter):
     """A module, or a plain function, that maps (B, ...) to (B,) or (B, C)."""
+
+    noun, tokens = "tensors", False
 
     def __init__(self, module: nn.Module | Callable[[Tensor], Tensor], *, name: str = "") -> None:
         model = module if isinstance(module, nn.Module) else _Function(module)
@@ -63,17 +68,17 @@ class TensorModule(Adapter):
             )
         return logits[:, None, None] if logits.dim() == 1 else logits[:, None]
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
-        """A class by number, a contrast of two, or the predicted one."""
-        return encoded, resolve_target(target, self.logits(encoded)[-1], self.labels)
-
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensor itself is explained."""
         return {"x": tape.watch(inputs["x"])}
 
-    def explained(self, tape: Tape, inputs: Mapping[str, Tensor], readout: str) -> Tensor:
+    def explained(self, traced: Traced, readout: str) -> Tensor:
         """Always the input."""
-        return tape.explained
+        return traced.tape.explained
+
+    def batch_positions(self, encoded: Encoded) -> int:
+        """Elements are many and cheap."""
+        return max(1, len(encoded) // ELEMENTS)
 
     def token_scores(self, relevance: Tensor) -> Tensor:
         """Each element for itself."""

@@ -5,10 +5,9 @@ from typing import Any
 from torch import Tensor
 
 from looprop.propagation import degrees, operations
-from looprop.propagation.call import Call, Rule, cut_off
+from looprop.propagation.call import Call, Rule, cut_off, mark, trace_known
 from looprop.propagation.location import inside_a_module
 from looprop.propagation.rules import attention, linear, pointwise
-from looprop.propagation.trace import mark, trace_known
 
 
 def pass_through(call: Call) -> Any:
