@@ -14,10 +14,8 @@ from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.evaluation.summary import values_of
 from looprop.models.loading import load_adapter
 from looprop.models.subject import bind
-from looprop.study.kinds.texts import relative_entropy
-from looprop.study.report.writing import write_report
-from looprop.study.reproducing import Run, read_run, reproduce
-from looprop.study.verdicts import verdicts
+from looprop.study import Run, read_run, reproduce, write_report
+from looprop.study.kinds.texts.entropy import relative_entropy
 
 
 def without_times(run: Run) -> str:
@@ -68,9 +66,7 @@ def test_a_run_that_goes_on_equals_one_without_a_break(
         with pytest.raises(KeyboardInterrupt):
             reproduce("layers", engine=stops, **options)
         part = read_run(tmp_path)
-        assert len({row["example"] for row in part.rows}) == expected, (
-            "what was computed before the interruption is kept"
-        )
+        assert len(part.examples) == expected, "what was computed before the interruption is kept"
         assert part.title.endswith("(unfinished)")
     whole = reproduce("layers", **options)
     assert without_times(whole) == without_times(layers)
@@ -219,9 +215,9 @@ def test_reports_of_a_run(layers: Run, tmp_path: Path) -> None:
     assert {entry["method"]: entry["loo-r"] for entry in summary["summary"]} == {
         s.method: pytest.approx(s.metrics["loo-r"].mean, nan_ok=True) for s in layers.evaluation().summary
     }
-    claims = {v.claim: v.holds for v in verdicts(layers)}
-    assert claims["CP-LRP in all layers is CP-LRP"]
-    assert claims["L_{:1} and L_1 agree"]
+    holds = {judged.claim: judged.holds for judged in layers.claims()}
+    assert holds["CP-LRP in all layers is CP-LRP"]
+    assert holds["L_{:1} and L_1 agree"]
 
 
 def test_texts_stand_in_their_template_and_the_report_shows_cost(

@@ -89,7 +89,7 @@ def audit(
     with progress("training the network" if data == "mnist" else "loading the model"):
         if texts is None:
             quiet_libraries(online=False)
-            from looprop.study.kinds.audits import audit_case
+            from looprop.study import audit_case
 
             case = audit_case(data, limit=limit, seed=seed)
         else:
