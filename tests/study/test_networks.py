@@ -122,7 +122,7 @@ def test_a_small_run_with_its_report(digits: Path, tmp_path: Path) -> None:
     options = {"limit": 2, "out": tmp_path / "run", "progress": False}
     run = reproduce(tmp_path / "two.yaml", **options)
     assert "subset: 2 of 20" in run.title
-    assert len(run.examples) == 1 + 2 * 2
+    assert len(run.computed) == 1 + 2 * 2
     assert not any(row["error"] for row in run.rows)
     assert {row["example"] for row in of_product(run.rows)} == {"product"}
     networks = by_seed(run.rows)

@@ -15,7 +15,7 @@ from looprop.study.kinds.networks.product import POINT, left_product
 from looprop.study.kinds.networks.training import train
 
 AUDIT_CASES = ("product", "mnist")
-DIGITS = 100
+USUAL_LIMIT = 100
 """So many test digits unless told."""
 
 
@@ -37,5 +37,5 @@ def audit_case(name: str, *, limit: int | None = None, seed: int = 0) -> AuditCa
     if name != "mnist":
         raise UnknownNameError("case", name, AUDIT_CASES)
     network = train(load_mnist("train"), seed=seed)
-    digits = draw_digits(load_mnist("test"), limit=DIGITS if limit is None else limit, seed=seed)
+    digits = draw_digits(load_mnist("test"), limit=USUAL_LIMIT if limit is None else limit, seed=seed)
     return AuditCase(network, list(digits.pixels), f"{digits.title}, network of seed {seed}")

@@ -9,6 +9,8 @@ from looprop.metrics import bootstrap_mean, paired_test
 
 ALPHA = 0.05
 """What is less likely than this by chance decides a claim."""
+HARDLY = 0.1
+"""An |r| below it is hardly a correlation."""
 
 
 @dataclass(frozen=True)

@@ -70,14 +70,14 @@ class Run:
         return tuple(self.manifest["identity"].get("setup", {}).get("metrics", {}))
 
     @property
-    def examples(self) -> set[str]:
-        """The examples that were computed."""
+    def computed(self) -> set[str]:
+        """The examples that have rows."""
         return {row["example"] for row in self.rows}
 
     @property
     def finished(self) -> bool:
         """Were all examples computed?"""
-        return len(self.examples) == int(self.manifest["tasks"])
+        return len(self.computed) == int(self.manifest["tasks"])
 
     @property
     def damaged(self) -> list[str]:
@@ -87,7 +87,7 @@ class Run:
     @property
     def failed(self) -> dict[str, str]:
         """Examples that failed again and again and have no rows yet, with their last errors."""
-        computed = self.examples
+        computed = self.computed
         return {
             example: error
             for session in self.manifest["sessions"]

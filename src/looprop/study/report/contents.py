@@ -36,7 +36,7 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
     identity, sessions = run.manifest["identity"], run.manifest["sessions"]
     last = sessions[-1]
     facts = [("experiment", run.experiment), ("data", run.data_title), ("model", run.model)]
-    facts.append(("examples", f"{len(run.examples)} of {run.manifest['tasks']}"))
+    facts.append(("examples", f"{len(run.computed)} of {run.manifest['tasks']}"))
     if weights := identity.get("model", {}).get("weights"):
         facts.append(("weights", weights[:12]))
     facts += [("seed", str(identity.get("seed", 0))), ("torch", last["versions"]["torch"])]

@@ -7,7 +7,7 @@ import numpy as np
 
 from looprop.metrics import bootstrap_mean
 from looprop.running.parts import Row
-from looprop.study.claims import JudgedClaim
+from looprop.study.claims import HARDLY, JudgedClaim
 from looprop.study.kinds.networks.pairs import LEFT, RIGHT, seed_means, seed_of
 from looprop.study.report.names import name_of
 from looprop.study.run import Run
@@ -15,8 +15,6 @@ from looprop.study.run import Run
 ATTNLRP = "attnlrp[epsilon=1e-6]"
 NEARLY_ONE = 0.99995
 """Rounds to the 1.0000 that the paper prints."""
-HARDLY = 0.1
-"""An |r| below it is hardly a correlation."""
 
 
 def network_claims(run: Run) -> list[JudgedClaim]:

@@ -4,14 +4,12 @@ import numpy as np
 
 from looprop.evaluation.summary import values_of
 from looprop.metrics import bootstrap_mean
-from looprop.study.claims import JudgedClaim, judge_difference
+from looprop.study.claims import HARDLY, JudgedClaim, judge_difference
 from looprop.study.published import published
 from looprop.study.run import Run
 
 ATTNLRP, CP_LRP = "attnlrp", "cp-lrp"
 METRICS_OF_CLAIMS = (("loo-r", "r"), ("loo-r-no-special", "r without special tokens"), ("delta", "delta"))
-HARDLY = 0.1
-"""An |r| below it is hardly a correlation."""
 
 
 def baseline_claims(run: Run) -> list[JudgedClaim]:

@@ -18,8 +18,8 @@ from looprop.study.run import Run
 
 PEAKS = (6, 10)
 """The text of the paper says that single layers peak around these of its twelve; its own table says 10, 9, 7."""
-ROUNDING = 1e-4
-"""Scores that differ by less are the same."""
+SAME_SCORES = 1e-4
+"""Scores that differ by less are the same but for rounding."""
 
 
 def layer_claims(run: Run) -> list[JudgedClaim]:
@@ -49,7 +49,7 @@ def _same(run: Run, claim: str, one: str, other: str) -> JudgedClaim:
         for x, y in zip(own["scores"], twin["scores"], strict=True)
     )
     largest = max(differences, default=math.nan)
-    return JudgedClaim(claim, "the same rows", f"largest difference of a score {largest:.1e}", largest < ROUNDING)
+    return JudgedClaim(claim, "the same rows", f"largest difference of a score {largest:.1e}", largest < SAME_SCORES)
 
 
 def _later_half(run: Run, metric: str, title: str) -> JudgedClaim:
