@@ -8,7 +8,7 @@ import pytest
 
 from looprop.errors import DataError
 from looprop.evaluation.example import Task
-from looprop.study import load_spec, reproduce
+from looprop.study import load_spec, parse_spec, reproduce
 from looprop.study.kinds.toys import Toy, measure_toy
 
 
@@ -73,6 +73,15 @@ def test_large_similar_logits_make_the_softmax_rule_overshoot_in_proportion_to_t
     values = np.array([4.0, 1.0, -1.0, -3.0])
     through_keys = {key: rows[key]["attnlrp"] - values / 8 for key in rows}
     np.testing.assert_allclose(through_keys[20.0], 2 * through_keys[10.0])
+
+
+@pytest.mark.parametrize("values", ["[1.0, 2.0, 3.0]", "[1.0]"])
+def test_every_token_has_a_value(values: str) -> None:
+    case = f"{{inputs: [1.0, 2.0], value: {values}}}"
+    with pytest.raises(
+        DataError, match="case .odd.: inputs and value must have the same length, at least 2, got 2"
+    ):
+        parse_spec(f"{{name: x, kind: toys, question: q, methods: [loo], cases: {{odd: {case}}}}}", where="x")
 
 
 def test_the_run_says_that_the_softmax_rule_does_not_conserve(tmp_path: Path) -> None:

@@ -5,15 +5,17 @@ from importlib.resources import files
 from looprop.errors import UnknownNameError
 
 _SPECS = files("looprop.study").joinpath("specs")
+_OF_THE_PAPER = ("bilinear", "softmax", "baselines", "layers")
 
 
 def experiment_names() -> list[str]:
-    """The names of all experiments.
+    """The names of all experiments: those of the paper in its order, then others by name.
 
     >>> experiment_names()
-    ['baselines', 'bilinear', 'layers', 'remedy', 'softmax']
+    ['bilinear', 'softmax', 'baselines', 'layers', 'remedy']
     """
-    return sorted(file.name.removesuffix(".yaml") for file in _SPECS.iterdir() if file.name.endswith(".yaml"))
+    names = sorted(file.name.removesuffix(".yaml") for file in _SPECS.iterdir() if file.name.endswith(".yaml"))
+    return [*_OF_THE_PAPER, *(name for name in names if name not in _OF_THE_PAPER)]
 
 
 def experiment_text(name: str) -> str:
