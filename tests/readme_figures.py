@@ -37,15 +37,16 @@ def same_conditions(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return all(a[key] == b[key] for key in ("model", "data")) and a["setup"]["removal"] == b["setup"]["removal"]
 
 
-def figure(entry: dict[str, Any]) -> str:
-    """Mean and bounds.
+def with_bounds(entry: dict[str, Any], metric: str, digits: int) -> str:
+    """Mean and bounds of a metric in one entry of a summary; a dash where it is undefined.
 
-    >>> figure({"loo-r": 0.123, "loo-r-low": -0.1, "loo-r-high": 0.2})
+    >>> with_bounds({"loo-r": 0.123, "loo-r-low": -0.1, "loo-r-high": 0.2}, "loo-r", 2)
     '0.12 (−0.10 to 0.20)'
     """
-    if entry[METRIC] is None:
+    if entry.get(metric) is None:
         return "–"
-    mean, low, high = (f"{entry[key]:.2f}".replace("-", "−") for key in (METRIC, f"{METRIC}-low", f"{METRIC}-high"))
+    values = (entry[metric], entry[f"{metric}-low"], entry[f"{metric}-high"])
+    mean, low, high = (f"{value:.{digits}f}".replace("-", "−") for value in values)
     return f"{mean} ({low} to {high})"
 
 
@@ -55,39 +56,38 @@ def columns(results: Path) -> list[Column]:
     for experiment in EXPERIMENTS:
         for place in sorted(results.glob(f"{experiment}-*/summary.json")):
             runs.setdefault(place.parent.name.removeprefix(f"{experiment}-"), []).append(place)
-    found = []
+    kept = []
     for data, places in sorted(runs.items(), key=lambda item: (item[0] != "sst2", item[0])):
         own, *others = (json.loads(place.read_text(encoding="utf-8")) for place in places)
         figures: dict[str, str] = {}
         for summary in (own, *(other for other in others if same_conditions(own, other))):
             for entry in summary["summary"]:
-                figures.setdefault(entry["method"], figure(entry))
-        found.append(
-            Column(places[0].parent.name, data, own["title"].partition(": ")[2], figures | {"loo": "1, the reference"})
-        )
-    return found
+                figures.setdefault(entry["method"], with_bounds(entry, METRIC, 2))
+        figures["loo"] = "1, the reference"
+        kept.append(Column(places[0].parent.name, data, own["title"].partition(": ")[2], figures))
+    return kept
 
 
-def with_figures(readme: str, found: list[Column]) -> str:
+def with_figures(readme: str, shown: list[Column]) -> str:
     """The README with these columns in its table of methods, and nothing else changed."""
     lines, inside = [], False
     for line in readme.splitlines():
         inside = line.startswith(HEADER) or (inside and line.startswith("|"))
         row = ROW.match(line) if inside else None
         if line.startswith(NOTE):
-            line = note(found)
+            line = note(shown)
         elif row is not None:
             own = row["method"]
-            cells = ["---"] * len(found) if "| --- |" in row[1] else [f"r, {c.data}" for c in found]
-            cells = cells if own is None else [c.figures.get(own, "–") for c in found]
+            cells = ["---"] * len(shown) if "| --- |" in row[1] else [f"r, {c.data}" for c in shown]
+            cells = cells if own is None else [c.figures.get(own, "–") for c in shown]
             line = row[1] + "".join(f" {cell} |" for cell in cells)
         lines.append(line)
     return "\n".join(lines) + "\n"
 
 
-def note(found: list[Column]) -> str:
+def note(shown: list[Column]) -> str:
     """Where the figures come from."""
-    runs = "; ".join(f"{c.title} ([report](results/{c.folder}/report.md))" for c in found)
+    runs = "; ".join(f"{c.title} ([report](results/{c.folder}/report.md))" for c in shown)
     return (
         f"{NOTE} mean over examples with its 95 % interval, special tokens included. "
         f"{runs or 'No run is kept in this repository yet'}."
@@ -95,14 +95,14 @@ def note(found: list[Column]) -> str:
 
 
 def main() -> None:
-    found = columns(ROOT / "results")
-    if not found:
+    shown = columns(ROOT / "results")
+    if not shown:
         sys.exit(
             "there is no summary.json under results/: run `looprop reproduce baselines --out results/baselines-sst2` "
             "first"
         )
     readme = ROOT / "README.md"
-    readme.write_text(with_figures(readme.read_text(encoding="utf-8"), found), encoding="utf-8")
+    readme.write_text(with_figures(readme.read_text(encoding="utf-8"), shown), encoding="utf-8")
 
 
 if __name__ == "__main__":

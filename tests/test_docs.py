@@ -19,7 +19,7 @@ import zoo
 from looprop.cli.main import app
 from looprop.methods.names import CATALOGUE
 from looprop.metrics import base as metrics_base
-from looprop.study.spec import parse_spec
+from looprop.study import parse_spec
 from tiny import tiny_classifier, tiny_decoder
 
 ROOT = Path(__file__).parents[1]

@@ -20,9 +20,9 @@ def write(folder: Path, methods: dict[str, float | None], *, removal: str | None
 
 
 def test_the_readme_shows_what_was_measured() -> None:
-    found = columns(ROOT / "results")
-    assert found, "runs are kept under results/"
-    assert with_figures(README, found) == README, "the README's figures are not those of results/: run `make readme`"
+    kept = columns(ROOT / "results")
+    assert kept, "runs are kept under results/"
+    assert with_figures(README, kept) == README, "the README's figures are not those of results/: run `make readme`"
 
 
 def test_without_runs_there_are_no_figures(tmp_path: Path) -> None:

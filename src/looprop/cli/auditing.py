@@ -142,7 +142,7 @@ def _question(
         raise typer.BadParameter(f"{data} brings its own model and inputs: it takes no --model, --split or --column")
     with progress("training the network" if data == "mnist" else "loading the model"):
         quiet_libraries(online=False)
-        from looprop.study.kinds.audits import audit_case
+        from looprop.study import audit_case
 
         case = audit_case(data, limit=limit, seed=seed)
     return _Question(case.model, case.inputs, case.title)

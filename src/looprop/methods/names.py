@@ -75,3 +75,13 @@ def check_name(method: str) -> str:
     if match is None or match[1] not in CATALOGUE:
         raise UnknownNameError("method", method, CATALOGUE)
     return match[1]
+
+
+def split_name(method: str) -> tuple[str, str]:
+    """The name of a method and the text of its options, which may be empty; neither is checked.
+
+    >>> split_name("lrp[cp=4-6]"), split_name("loo")
+    (('lrp', 'cp=4-6'), ('loo', ''))
+    """
+    name, _, options = method.strip().partition("[")
+    return name, options.removesuffix("]")

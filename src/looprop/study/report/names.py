@@ -1,5 +1,7 @@
 """What tables and figures call methods and metrics."""
 
+from looprop.methods.names import split_name
+
 NAMES = {
     "loo": "LOO",
     "ig": "IG",
@@ -29,6 +31,7 @@ def name_of(method: str) -> str:
     >>> name_of("lrp[cp=:3]"), name_of("lrp[cp=4]")
     ('L:3', 'L4')
     """
-    if method.startswith("lrp[cp="):
-        return "L" + method.removeprefix("lrp[cp=").removesuffix("]")
+    name, options = split_name(method)
+    if name == "lrp" and options.startswith("cp="):
+        return "L" + options.removeprefix("cp=")
     return NAMES.get(method, method)
