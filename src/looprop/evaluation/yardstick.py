@@ -13,8 +13,8 @@ class Yardstick(Method):
     name = "yardstick"
     summary = "position or length of the tokens"
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, yardstick: str) -> None:
+        self.yardstick = yardstick
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Independent of the model."""
@@ -22,5 +22,5 @@ class Yardstick(Method):
         for subject in subjects:
             encoded, firsts = subject.encoded, [group[0] for group in subject.features]
             names, special = [encoded.names[i] for i in firsts], [encoded.special[i] for i in firsts]
-            found.append(Attribution(yardstick(self.kind, features=names, special=special), cost=0.0))
+            found.append(Attribution(yardstick(self.yardstick, features=names, special=special), cost=0.0))
         return found
