@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from looprop.intercept.attention import AttentionSite, additive_mask
+from looprop.propagation import operations
 from looprop.propagation.degrees import degree, noted
 from looprop.propagation.gradients import epsilon_factor, scale_gradient, weigh_gradient
+from looprop.propagation.rules.base import rule
 from looprop.propagation.trace import mark, trace_of
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 MASK = -1e4
 
 
+@rule(*operations.ATTENTION)
 def fused(call: Call) -> Any:
     """scaled_dot_product_attention.  AttnLRP: V gets 1/2 of the gradient, Q and K 1/4; CP-LRP: all of it to V."""
     mode = call.mode
@@ -98,6 +101,7 @@ def _masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return torch.softmax(scores + mask.masked_fill(empty, 0.0), dim=-1).masked_fill(empty, 0.0)
 
 
+@rule(*operations.SOFTMAX)
 def softmax(call: Call) -> Any:
     """Softmax of attention scores: its Taylor rule is the plain gradient; under CP-LRP the weights are constants."""
     mode = call.mode
