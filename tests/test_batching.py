@@ -81,9 +81,9 @@ def test_batches_keep_to_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda _, args, kwargs: sizes.append(kwargs["input_ids"].numel()) if torch.is_grad_enabled() else None,
         with_kwargs=True,
     )
-    from looprop.methods import propagate as propagation
+    from looprop.methods import propagating
 
-    monkeypatch.setattr(propagation.batches, "__defaults__", (30,))
+    monkeypatch.setattr(propagating.batches, "__defaults__", (30,))
     try:
         many = bench.explain(TEXTS * 3, "attnlrp")
     finally:

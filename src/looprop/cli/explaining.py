@@ -9,6 +9,7 @@ from looprop.cli.arguments import check_methods, check_place, read_text
 from looprop.cli.options import Debug, Html, Json, Methods, Model, NoColor
 from looprop.cli.shell import command, output, progress, quiet_libraries, say
 from looprop.errors import InputError
+from looprop.naming import split_name
 
 if TYPE_CHECKING:
     from looprop.explanation import Explanations
@@ -79,7 +80,7 @@ def explain(
     if prompt is None and system is not None:
         raise typer.BadParameter("--system goes with --prompt")
     methods = check_methods(method or ["cp-lrp"])
-    if (len(methods) > 1 if loo is None else loo) and not any(name.partition("[")[0] == "loo" for name in methods):
+    if (len(methods) > 1 if loo is None else loo) and not any(split_name(name)[0] == "loo" for name in methods):
         methods = ["loo", *methods]
     check_place(html, ".html")
     check_place(png, ".png")

@@ -38,8 +38,23 @@ class IntegratedGradients(Method):
     """
 
     name = "ig"
+    title = "Integrated gradients"
+    short = "IG"
     summary = "integrated gradients from zero embeddings, midpoint rule"
+    cost = "3 * steps + 1"
+    kind = "share"
+    coarse = "ig[steps=5]"
+    order = 41
     complete = True
+    limits = """
+        *Claims:* the change of the logit along a straight line from a baseline, shared out completely.
+
+        Do not trust it
+
+        - more than its baseline: zero embeddings are no text, and another baseline gives another map;
+        - when it warns of a residual: use more steps;
+        - as an estimate of leave-one-out: complete and invariant under rewriting does not mean close to removal.
+        """
 
     def __init__(
         self, *, steps: int = 50, baseline: Baseline = "zero", keep_special: bool = False, tokens: int = 2048

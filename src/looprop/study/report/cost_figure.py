@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from looprop.display.figures import QUIET, style
 from looprop.evaluation.summary import MethodSummary
+from looprop.naming import split_name
 from looprop.study.report.names import name_of
 from looprop.study.reproducing import Run
 
@@ -85,7 +86,7 @@ def setting(method: str) -> str:
     >>> setting("looprop"), setting("looprop[budget=4]"), setting("looprop[budget=0.25]"), setting("looprop[rows=0]")
     ('default', '4', '25 %', 'rows=0')
     """
-    options = method.partition("[")[2].removesuffix("]")
+    _, options = split_name(method)
     name, _, value = options.partition("=")
     if name != "budget" or "," in options:
         return options or "default"

@@ -1,34 +1,30 @@
 """What tables and figures call methods and metrics."""
 
-NAMES = {
-    "loo": "LOO",
-    "ig": "IG",
-    "rollout": "Rollout (with residual)",
+from looprop.methods.names import CATALOGUE
+from looprop.metrics import get_metric, metric_names
+from looprop.naming import split_name
+
+# Forms of methods that the experiments ask for, and what is no method.
+FORMS = {
     "rollout[residual=false]": "Rollout (as printed)",
-    "attnlrp": "AttnLRP",
     "attnlrp[epsilon=1e-6]": "AttnLRP",
-    "cp-lrp": "CP-LRP",
-    "grad-x-input": "gradient x input",
-    "position": "token position",
-    "length": "token length",
     "loo[removal=mask-token]": "LOO by [MASK] token",
     "loo[removal=delete]": "LOO by deletion",
+    "position": "token position",
+    "length": "token length",
 }
-TITLES = {
-    "loo-r": "LOO r",
-    "loo-r-no-special": "r without special tokens",
-    "loo-r-paper": "r normalised",
-    "lerf": "LeRF",
-    "morf": "MoRF",
-}
+TITLES = {name: get_metric(name).label for name in metric_names()}
 
 
 def name_of(method: str) -> str:
     """What tables call a method.
 
-    >>> name_of("lrp[cp=:3]"), name_of("lrp[cp=4]")
-    ('L:3', 'L4')
+    >>> name_of("lrp[cp=:3]"), name_of("lrp[cp=4]"), name_of("ig"), name_of("ig[steps=20]")
+    ('L:3', 'L4', 'IG', 'ig[steps=20]')
     """
-    if method.startswith("lrp[cp="):
-        return "L" + method.removeprefix("lrp[cp=").removesuffix("]")
-    return NAMES.get(method, method)
+    if method in CATALOGUE:
+        return CATALOGUE[method].label
+    name, options = split_name(method)
+    if name == "lrp" and options.startswith("cp="):
+        return "L" + options.removeprefix("cp=")
+    return FORMS.get(method, method)
