@@ -129,11 +129,6 @@ def compare(title: str, bar: float, times: dict[str, Times], error: float, **mor
     return row
 
 
-def way(adapter: Adapter, tokens: int) -> str:
-    """How the set function ran an input of so many tokens."""
-    return next((key[0] for key, holds in adapter.proofs.items() if holds and key[-1] == tokens), "plain masking")
-
-
 def loo(sizes: Sizes, repeats: int) -> list[Row]:
     """Leave-one-out on BERT against both rivals; also how far the arithmetic is from a plain matrix product."""
     model, rows = sizes.bert(), []
@@ -160,7 +155,12 @@ def loo(sizes: Sizes, repeats: int) -> list[Row]:
         error = float(np.abs(jobs[OURS]() - jobs["loop"]().numpy()).max())
         times = {name: of / counts[name] for name, of in take_turns(jobs, repeats=repeats).items()}
         ours = arithmetic(sizes, tokens) / times[OURS].wall
-        more = {"way": way(adapter, tokens), "batch": chosen, "gflops": ours, "gflops_limit": limit(sizes)}
+        more = {
+            "way": SetFunction(subject_of(adapter, ids)).way,
+            "batch": chosen,
+            "gflops": ours,
+            "gflops_limit": limit(sizes),
+        }
         rows.append(compare(f"loo, {tokens} tokens", bar, times, error, **more))
         print(
             f"    {ours:.0f} GFLOP/s of plain masking's arithmetic; plain matrix products reach "
@@ -221,7 +221,9 @@ def _against_loop(
     }
     error = float(np.abs(jobs[OURS]() - jobs["loop"]().numpy()).max())
     times = {name: of / len(keep) for name, of in take_turns(jobs, repeats=repeats).items()}
-    return compare(title, bar, times, error, way=way(adapter, ids.shape[1]), batch={"loop": size})
+    return compare(
+        title, bar, times, error, way=SetFunction(subject_of(adapter, ids, features)).way, batch={"loop": size}
+    )
 
 
 def five_methods(sizes: Sizes, repeats: int) -> list[Row]:

@@ -6,7 +6,7 @@ from benchmarks import cases
 from benchmarks.exchange import load_model
 from benchmarks.sections import Row, Sizes
 from benchmarks.team import OURS, Team, Turn
-from looprop.removal.set_function import BUDGET
+from looprop.removal.set_function import ON_CPU
 
 
 def operations(layers: int, width: int, tokens: int) -> float:
@@ -21,7 +21,7 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     rows = []
     for tokens, (count, _) in sizes.per_length.items():
         case = cases.random_texts(model, tokens)
-        together = max(1, BUDGET["cpu"] // tokens) * tokens
+        together = max(1, ON_CPU // tokens) * tokens
         turns = [
             Turn(OURS, "products", case, "matrix products", {"rows": together}),
             Turn(OURS, "loo", case, "set function", {"count": count}),

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from looprop.errors import InputError, TargetError
-from looprop.models.tensor_module import TensorModule
+from looprop.models.evaluating import evaluating
 from looprop.propagation.plan import Plan
-from looprop.propagation.tape import relevance
+from looprop.propagation.tape import relevance, unseen
 
 Inputs = Tensor | tuple[Tensor, ...]
 TargetIndex = int | tuple[int, ...] | Tensor | list[int] | list[tuple[int, ...]] | None
@@ -75,7 +75,7 @@ class LRP:
         for tensor in given:
             if not isinstance(tensor, Tensor) or tensor.dim() < 1 or len(tensor) != len(given[0]):
                 raise InputError("inputs must be a tensor (B, ...) or a tuple of tensors with one batch size")
-        with TensorModule(self.model).evaluating(), torch.enable_grad(), relevance(self.model, self.plan) as tape:
+        with evaluating(self.model), relevance(self.model, self.plan) as tape:
             watched = [tape.watch(tensor) for tensor in given]
             output = self.model(*watched, *more)
             if not isinstance(output, Tensor):
@@ -84,7 +84,7 @@ class LRP:
                     "model(x).logits`"
                 )
             tape.check(output)
-            with torch._C.DisableTorchFunction():
+            with unseen():
                 values = select(output, target)
             gradients = tape.gradients(values, watched)
         found = tuple(tensor.detach() * gradient for tensor, gradient in zip(given, gradients, strict=True))

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from looprop.errors import InputError
 from looprop.methods.base import Method
 from looprop.methods.registry import make_method
+from looprop.models.loading import adapt_module
 from looprop.models.subject import bind
 from looprop.models.target import TargetLike
-from looprop.models.tensor_module import TensorModule
 
 
 def attribute(
@@ -49,7 +49,7 @@ def attribute(
         targets: list[TargetLike] = [int(t) for t in target]
     else:
         targets = [target] * len(x)
-    adapter = TensorModule(module)
+    adapter = adapt_module(module)
     subjects = [bind(adapter, row, target=t) for row, t in zip(x, targets, strict=True)]
     scores = np.stack([a.scores for a in chosen.attribute(subjects)])
     return torch.from_numpy(scores).to(x).reshape(x.shape)

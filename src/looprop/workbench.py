@@ -12,12 +12,12 @@ from looprop.errors import InputError
 from looprop.explanation import Explanation, Explanations
 from looprop.methods.base import Attribution, Method
 from looprop.methods.registry import make_method
-from looprop.models.adapter import Adapter
+from looprop.models.adapter import Adapter, Removal
 from looprop.models.encoded import partition
 from looprop.models.loading import load_adapter
 from looprop.models.subject import Subject, bind
 from looprop.models.target import TargetLike
-from looprop.removal.set_function import Precision, Removal, SetFunction
+from looprop.removal.set_function import Precision, SetFunction
 
 Features = str | Sequence[Sequence[int]]
 

@@ -1,7 +1,6 @@
 """The remedy: exact at one site, exact leave-one-out with all rows, independent of how attention is written."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ def subject_of(name: str, *, length: int = 11, features: Any = "token", model: n
 
 
 def scores(subject: Subject, method: str, **options: Any) -> np.ndarray:
-    return make_method(method, **options).attribute([replace(subject, memo={})])[0].scores
+    return make_method(method, **options).attribute([subject.afresh()])[0].scores
 
 
 def test_barring_effect_is_the_change_of_a_renormalised_softmax() -> None:
@@ -221,7 +220,7 @@ def test_features_with_true_values_take_no_rows() -> None:
     """The same number of pairs goes to the other variants: with half of the features known, twice as many each."""
     subject = subject_of("bert", length=12)
     loo = scores(subject, "loo")
-    found = make_method("looprop", rows=6, refine=6).attribute([replace(subject, memo={})])[0]
+    found = make_method("looprop", rows=6, refine=6).attribute([subject.afresh()])[0]
     known = np.isclose(found.scores, loo, rtol=0, atol=1e-9 * np.abs(loo).max())
     assert known.sum() >= 6
     assert known[0]
@@ -233,9 +232,9 @@ def test_features_with_true_values_take_no_rows() -> None:
 def test_the_budget_never_costs_more_than_it_says() -> None:
     subject = subject_of("bert", length=20)
     for budget in (3, 4, 7.5, 11, 0.5, 0.9):
-        found = make_method("looprop", budget=budget).attribute([replace(subject, memo={})])[0]
+        found = make_method("looprop", budget=budget).attribute([subject.afresh()])[0]
         assert found.cost <= (budget if budget >= 1 else budget * 20) + 1e-9 or found.cost == 3.0
-    exact = make_method("looprop", budget=20).attribute([replace(subject, memo={})])[0]
+    exact = make_method("looprop", budget=20).attribute([subject.afresh()])[0]
     np.testing.assert_allclose(exact.scores, scores(subject, "loo"), atol=1e-9)
     assert share_budget(25, features=20).exact
 

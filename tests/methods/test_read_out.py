@@ -1,7 +1,6 @@
 """Where the answer is read from: found on the model, and what removal, rollout and the remedy make of it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ import zoo
 from looprop.intercept.reductions import Reduction, completing
 from looprop.methods.looprop.first_order import pooled_effect
 from looprop.methods.registry import make_method
+from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import partition
-from looprop.models.read_out import ReadOut
 from looprop.models.subject import Subject
 from looprop.models.target import Target
 from looprop.models.text_classifier import TextClassifier
@@ -105,23 +104,23 @@ def bound(name: str, *, features: str = "token", length: int = 11, adapter: Text
 
 
 def scores(subject: Subject, method: str, **options: Any) -> np.ndarray:
-    (found,) = make_method(method, **options).attribute([replace(subject, memo={})])
+    (found,) = make_method(method, **options).attribute([subject.afresh()])
     return found.scores
 
 
 @pytest.mark.parametrize("family", sorted([*zoo.ENCODERS, "vit"]))
 def test_encoders_are_read_from_their_class_token(family: str) -> None:
-    assert subject_of(family).read_out == ReadOut(first=1)
+    assert subject_of(family).answer_rows == AnswerRows(first=1)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_where_others_are_read_from_is_found_on_the_model(name: str) -> None:
-    assert bound(name).read_out == (ReadOut(last=1) if "last row" in name else ReadOut())
+    assert bound(name).answer_rows == (AnswerRows(last=1) if "last row" in name else AnswerRows())
 
 
 def test_a_causal_language_model_is_read_from_the_positions_that_are_asked_for() -> None:
-    assert subject_of("llama").read_out == ReadOut(last=1)
-    assert subject_of("llama", continuation=3).read_out == ReadOut(last=4)
+    assert subject_of("llama").answer_rows == AnswerRows(last=1)
+    assert subject_of("llama", continuation=3).answer_rows == AnswerRows(last=4)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -131,7 +130,7 @@ def test_removal_equals_the_naive_loop_and_leaves_rows_out(name: str, features: 
     keep = everything(len(subject.features))
     value = SetFunction(subject)
     np.testing.assert_allclose(value(keep), one_by_one(subject, keep), atol=1e-9)
-    assert (value._quick is None) == (name == "bert, mean without a mask"), (
+    assert (value.way == "plain") == (name == "bert, mean without a mask"), (
         "there every row is read, also those removed"
     )
 
@@ -169,18 +168,18 @@ def test_another_length_is_read_anew() -> None:
     for first, second in ((6, 11), (11, 5), (11, 1)):
         one = bound("all but the last", length=first)
         two = bound("all but the last", length=second, adapter=one.adapter)
-        assert one.read_out.rows(first) == list(range(first - 1))
-        assert two.read_out.rows(second) == list(range(max(1, second - 1)))
+        assert one.answer_rows.rows(first) == list(range(first - 1))
+        assert two.answer_rows.rows(second) == list(range(max(1, second - 1)))
 
 
 def test_what_does_not_fit_into_memory_once_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = bound("gpt2, last row")
     with monkeypatch.context() as short:
         short.setattr(
-            type(subject.adapter), "_find_read_out", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError())
+            type(subject.adapter), "_find_answer_rows", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError())
         )
-        assert replace(subject).read_out == ReadOut(first=1)
-    assert subject.read_out == ReadOut(last=1)
+        assert subject.afresh().answer_rows == AnswerRows(first=1)
+    assert subject.answer_rows == AnswerRows(last=1)
 
 
 def test_means_over_classes_and_means_nobody_asks_for_are_no_read_out() -> None:
@@ -204,7 +203,7 @@ def test_a_read_out_that_the_mask_moves_is_found_out() -> None:
 
     torch.manual_seed(0)
     subject = bound("", adapter=TextClassifier(Pooled(read).double().eval(), TOKENIZER))
-    assert subject.read_out == ReadOut(last=1)
+    assert subject.answer_rows == AnswerRows(last=1)
     (found,) = make_method("looprop", rows=3).attribute([subject])
     assert found.details["rows"] == 0.0
     np.testing.assert_allclose(SetFunction(subject)(everything(11)), one_by_one(subject, everything(11)), atol=1e-9)
@@ -212,10 +211,10 @@ def test_a_read_out_that_the_mask_moves_is_found_out() -> None:
 
 def test_a_model_taken_for_one_that_reads_another_row_is_found_out() -> None:
     subject = bound("gpt2, last row")
-    subject.adapter._read = (ReadOut(first=1), None)
+    subject.adapter.facts.answer_rows = (AnswerRows(first=1), None)
     (found,) = make_method("looprop", rows=3).attribute([subject])
     assert found.details["rows"] == 0.0
-    assert SetFunction(subject)._quick is None
+    assert SetFunction(subject).way == "plain"
 
 
 def test_a_text_that_ends_with_the_padding_token_is_read_elsewhere() -> None:
@@ -224,9 +223,9 @@ def test_a_text_that_ends_with_the_padding_token_is_read_elsewhere() -> None:
     SetFunction(before)(everything(11))
     ids = before.encoded.inputs["input_ids"].clone()
     ids[0, -1] = 98
-    after = replace(before, encoded=encode(ids), memo={})
-    assert before.read_out == ReadOut(last=1)
-    assert after.read_out == ReadOut(inside=(9,))
+    after = before.afresh(encoded=encode(ids))
+    assert before.answer_rows == AnswerRows(last=1)
+    assert after.answer_rows == AnswerRows(inside=(9,))
     keep = everything(11)
     np.testing.assert_allclose(SetFunction(after)(keep), one_by_one(after, keep), atol=1e-9)
     loo = scores(after, "loo")

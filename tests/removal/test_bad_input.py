@@ -68,9 +68,9 @@ def test_matrices_that_are_no_question(keep: Any, message: str) -> None:
     [
         ({"removal": "mask"}, UnknownNameError, "unknown removal 'mask'; did you mean"),
         ({"precision": "float16"}, UnknownNameError, "unknown precision 'float16'; did you mean 'bfloat16'"),
-        ({"budget": 0}, InputError, "budget must be an integer >= 1, got 0"),
-        ({"budget": 1.5}, InputError, "budget must be an integer >= 1, got 1.5"),
-        ({"removal": "zero"}, InputError, "removal='zero' is for tensors and images"),
+        ({"batch_positions": 0}, InputError, "batch_positions must be an integer >= 1, got 0"),
+        ({"batch_positions": 1.5}, InputError, "batch_positions must be an integer >= 1, got 1.5"),
+        ({"removal": "zero"}, InputError, "removal='zero' is not for texts, which take"),
     ],
 )
 def test_options_that_do_not_exist(options: Any, error: type[Exception], message: str) -> None:
@@ -86,7 +86,7 @@ def test_a_tokenizer_without_the_token(kind: Any) -> None:
 
 
 def test_removals_of_texts_on_images_and_tensors() -> None:
-    with pytest.raises(InputError, match="removal='delete' is for texts; images take"):
+    with pytest.raises(InputError, match="removal='delete' is not for images, which take"):
         SetFunction(subject_of("vit"), removal="delete")
     linear = bind(TensorModule(nn.Linear(3, 2)), torch.ones(3))
     with pytest.raises(InputError, match="Linear has no attention to mask: use removal='zero'"):

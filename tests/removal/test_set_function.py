@@ -134,7 +134,7 @@ class Counting(TextClassifier):
 def counting_subject(length: int = 8) -> tuple[Counting, Subject]:
     adapter = Counting(zoo.build("bert"), lambda text: text)
     subject = subject_of("bert", length=length, adapter=adapter)
-    assert SetFunction(subject)._quick is not None  # proven now, so that the proof is not counted
+    assert SetFunction(subject).way != "plain"  # proven now, so that the proof is not counted
     assert subject.output
     adapter.variants = 0
     return adapter, subject
@@ -266,7 +266,7 @@ def test_a_batch_size_that_did_not_fit_is_not_tried_again() -> None:
     SetFunction(subject_of("bert", length=9, adapter=adapter), quick=False)(everything(9))
     refused = narrow.refused
     assert refused > 0
-    assert adapter.budget is not None
+    assert adapter.facts.batch_positions is not None
     SetFunction(subject_of("bert", length=9, adapter=adapter), quick=False)(everything(9))
     assert narrow.refused == refused
 
@@ -308,9 +308,7 @@ def test_bfloat16_is_used_and_close(family: str) -> None:
             return out
 
     rough_function = SetFunction(subject, removal="attention-mask", precision="bfloat16")
-    assert (
-        family == "vit" or rough_function._quick is not None
-    )  # single precision proves it; rounding must not undo that
+    assert family == "vit" or rough_function.way != "plain"  # single precision proves it; rounding must not undo that
     with Watch():
         rough = rough_function(keep)
     assert dtypes == {torch.bfloat16}
@@ -377,7 +375,7 @@ def test_threads_do_not_disturb_each_other() -> None:
 
     def work(family: str, length: int) -> None:
         subject = subject_of(family, length=length, adapter=adapters[family])
-        found[family, length] = SetFunction(subject, budget=20)(everything(length))
+        found[family, length] = SetFunction(subject, batch_positions=20)(everything(length))
 
     threads = [threading.Thread(target=work, args=job) for job in jobs]
     for thread in threads:

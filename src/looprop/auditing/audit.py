@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from looprop.auditing.asking import Answer, ask_all, compare, mean_r
 from looprop.auditing.checks import layers_from_the_end, residual, shift_input, shuffle
 from looprop.auditing.defaults import CHECKED, METHODS, STAGES, steps
-from looprop.auditing.precision import Precision, doubled, in_float64, renewed
+from looprop.auditing.precision import Precision, doubled, in_float64
 from looprop.auditing.proof import Behaviour, behaviour, prove, rebound
 from looprop.auditing.result import Attempt, Audit, Checks, Row
 from looprop.auditing.rewrites.base import Model, Rewrite, make_rewrites
@@ -182,7 +182,7 @@ class _Bench:
             return None
 
     def _again(self) -> list[Subject]:
-        return rebound(self.subjects, renewed(self.adapter))
+        return rebound(self.subjects, self.adapter.renewed())
 
     def attempt(self, rewrite: Rewrite) -> tuple[Attempt, list[Row]]:
         """Carry out one rewrite, prove it, and compare the explanations."""
@@ -243,7 +243,7 @@ class _Bench:
                     stages[name].append(mean_r(self._first(name), shuffled[name]))
             step("sanity checks")
         with undone() as changes:
-            shifted = ask_all(asked, shift_input(renewed(self.adapter), self.subjects[:CHECKED], changes))
+            shifted = ask_all(asked, shift_input(self.adapter.renewed(), self.subjects[:CHECKED], changes))
         step("sanity checks")
         alone = ask_all(asked, self._again()[:CHECKED], batch=False)
         step("")

@@ -1,6 +1,6 @@
 """A model in float64 throughout, so that what differs differs because of the method and not because of rounding."""
 
-from copy import copy, deepcopy
+from copy import deepcopy
 from typing import Any, Literal
 
 import torch
@@ -32,15 +32,6 @@ class FullPrecision(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-def renewed(adapter: Adapter) -> Adapter:
-    """The same model behind an adapter that has found out nothing yet: what is proven of one writing need not hold for
-    another.
-    """
-    other = copy(adapter)
-    other.proofs, other._layers = {}, None
-    return other
-
-
 def in_float64(adapter: Adapter) -> Adapter:
     """An adapter of a copy of the model that computes in float64. The model itself is not touched."""
     try:
@@ -48,9 +39,7 @@ def in_float64(adapter: Adapter) -> Adapter:
     except (RuntimeError, TypeError, NotImplementedError) as error:
         raise ModelError(f"{adapter.name} cannot be copied ({error}): use precision='model'") from error
     Changes().run_under(model, FullPrecision)
-    other = renewed(adapter)
-    other.model = model
-    return other
+    return adapter.renewed(model)
 
 
 def doubled(value: Any) -> Any:

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
-from looprop.propagation.plan import GRADIENT
-from looprop.propagation.tape import relevance
 
 # Relative to the largest entry. Rounding stays far below, and a change of the function far above.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -50,13 +48,9 @@ def behaviour(subjects: Sequence[Subject]) -> list[Behaviour]:
 
 
 def _behaviour(subject: Subject) -> Behaviour:
-    adapter = subject.adapter
-    with adapter.evaluating(), relevance(adapter.model, GRADIENT, explained_weight=adapter.explained_weight) as tape:
-        logits = adapter.forward(adapter.watch(tape, subject.encoded.inputs), positions=subject.target.positions)
-        with torch._C.DisableTorchFunction():
-            value = subject.target.value(logits)
-        (gradient,) = tape.gradients(value, [tape.explained])
-    return Behaviour(logits.detach(), gradient)
+    with subject.adapter.traced(subject.encoded.inputs, positions=subject.target.positions) as traced:
+        (gradient,) = traced.tape.gradients(traced.value(subject.target), [traced.tape.explained])
+    return Behaviour(traced.logits.detach(), gradient)
 
 
 def prove(before: Sequence[Behaviour], after: Sequence[Behaviour]) -> Proof:

@@ -13,8 +13,8 @@ from looprop.evaluation.setup import make_setup
 from looprop.inputs.examples import Dataset
 from looprop.methods.base import Method
 from looprop.metrics.correlation import Protocol
+from looprop.models.adapter import Removal
 from looprop.models.target import TargetLike
-from looprop.removal.set_function import Removal
 from looprop.running.engines import Engine, Sharded, get_engine
 from looprop.running.parts import Row
 from looprop.running.progress import progress_bar

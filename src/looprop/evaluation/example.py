@@ -96,10 +96,7 @@ def _method(subject: Subject, method: str | Method, setup: Setup, reference: _Fo
     made = make_method(method)
     if isinstance(made, LeaveOneOut) and made.options == LeaveOneOut(removal=setup.removal).options:
         return reference
-    # A memo of its own: what others asked before must not make this method look cheaper than it is.
-    alone = replace(subject, memo={})
-    vars(alone)["output"] = subject.output
-    return _attribute(alone, made)
+    return _attribute(subject.alone(), made)
 
 
 def _attribute(subject: Subject, method: Method) -> _Found:

@@ -3,15 +3,16 @@ compared with.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import InputError
+from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
-from looprop.removal.set_function import Removal, SetFunction
+from looprop.removal.set_function import SetFunction
 
 # Two machines round differently, by this at most, relative to the size of the values.
 ROUNDING = 1e-4
@@ -53,7 +54,7 @@ def learn_known(subject: Subject, known: KnownLoo, removal: Removal | None) -> N
     others = [i for i in np.random.default_rng(count).permutation(count) if i != largest]
     probes = np.array([largest, *others[:PROBES]])
     keep = ~np.eye(count, dtype=bool)  # row i leaves feature i out
-    again = subject.output - SetFunction(replace(subject, memo={}), removal=removal)(keep[probes])
+    again = subject.output - SetFunction(subject.afresh(), removal=removal)(keep[probes])
     found = np.array([subject.output, *again])
     wanted = np.array([known.output, *known.scores[probes]])
     error = np.abs(found - wanted).max()

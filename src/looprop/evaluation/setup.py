@@ -10,8 +10,8 @@ from looprop.methods.base import Method
 from looprop.methods.registry import make_method
 from looprop.metrics import YARDSTICKS, get_metric
 from looprop.metrics.correlation import PROTOCOLS, Protocol
+from looprop.models.adapter import Removal
 from looprop.models.target import TargetLike
-from looprop.removal.set_function import Removal
 
 METRICS = ("loo-r", "loo-r-no-special", "morf", "lerf", "delta")
 """The paper's metrics: correlation with leave-one-out, with and without special tokens, and the removal curves."""

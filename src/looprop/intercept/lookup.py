@@ -1,16 +1,20 @@
-"""Replacing the look-up of an embedding table while a model runs, for methods that move the embeddings themselves."""
+"""Look-ups in an embedding table answered with something else while a model runs."""
 
 from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from looprop.errors import RuleError
+from looprop.intercept.mode import InterceptMode
 
 
-class LookUpMode(TorchFunctionMode):
-    """Runs a model whose look-up in one table is replaced by something else. Patches nothing.
+def _looks_up(weight: Tensor, name: str, args: tuple[Any, ...]) -> bool:
+    return name == "embedding" and len(args) > 1 and args[1] is weight
+
+
+class LookUpMode(InterceptMode):
+    """The look-up in one table is replaced by something else.
 
     The table must be looked up once: on the way out it is an error if it never was.
     """
@@ -19,16 +23,15 @@ class LookUpMode(TorchFunctionMode):
         super().__init__()
         self.weight, self.replace, self.met = weight, replace, 0
 
-    def __torch_function__(
-        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        out = function(*args, **(kwargs or {}))
-        if getattr(function, "__name__", "") == "embedding" and len(args) > 1 and args[1] is self.weight:
-            self.met += 1
-            if self.met > 1:
-                raise RuleError("the embedding table is looked up more than once in one forward pass")
-            return self.replace(out)
-        return out
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What stands in for the look-up, given what it found."""
+        out = function(*args, **kwargs)
+        if not _looks_up(self.weight, name, args):
+            return out
+        self.met += 1
+        if self.met > 1:
+            raise RuleError("the embedding table is looked up more than once in one forward pass")
+        return self.replace(out)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
@@ -36,3 +39,32 @@ class LookUpMode(TorchFunctionMode):
             raise RuleError(
                 "the embedding table was not looked up in the forward pass: the model reads its tokens in another way"
             )
+
+
+class OtherRowsMode(InterceptMode):
+    """Other rows of a table are looked up than the model asks for: places, for models that take no position ids."""
+
+    def __init__(self, weight: Tensor, rows: Tensor) -> None:
+        super().__init__()
+        self.weight, self.rows = weight, rows
+
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The given rows of the table."""
+        if _looks_up(self.weight, name, args):
+            args = (self.rows, *args[1:])
+        return function(*args, **kwargs)
+
+
+class EmbeddedMode(InterceptMode):
+    """The embedded sequence (B, T, D) is changed where it goes through the dropout that ends the embedding."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.change, self.met = change, False
+
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The changed sequence, the first time that one passes."""
+        if self.met or name != "dropout" or args[0].dim() != 3:
+            return function(*args, **kwargs)
+        self.met = True
+        return self.change(args[0])

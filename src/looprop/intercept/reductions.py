@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
+
+from looprop.intercept.mode import InterceptMode
 
 
 @dataclass(frozen=True)
@@ -21,22 +22,19 @@ class Reduction:
     out: Tensor
 
 
-class ReductionMode(TorchFunctionMode):
-    """Answers every sum or mean over the second dimension of a tensor (B, R, ...). Patches nothing.
+class ReductionMode(InterceptMode):
+    """Answers every sum or mean over the second dimension of a tensor (B, R, ...).
 
-    shape: (B, R). answer: (rows, is it a mean, what the model's own call gives) -> what to give instead.
+    shape: (B, R). reduced: (rows, is it a mean, what the model's own call gives) -> what to give instead.
     """
 
-    def __init__(self, shape: tuple[int, int], answer: Callable[[Tensor, bool, Tensor], Tensor]) -> None:
+    def __init__(self, shape: tuple[int, int], reduced: Callable[[Tensor, bool, Tensor], Tensor]) -> None:
         super().__init__()
-        self.shape, self.answer = shape, answer
+        self.shape, self.reduced = shape, reduced
 
-    def __torch_function__(
-        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What stands in for a sum or mean over rows."""
         out = function(*args, **kwargs)
-        name = getattr(function, "__name__", "")
         if (
             name not in ("sum", "mean")
             or not args
@@ -48,7 +46,7 @@ class ReductionMode(TorchFunctionMode):
         dims = dims if isinstance(dims, (tuple, list)) else (dims,)
         if len(dims) != 1 or dims[0] not in (1, 1 - args[0].dim()):
             return out
-        return self.answer(args[0], name == "mean", out)
+        return self.reduced(args[0], name == "mean", out)
 
 
 def recording(shape: tuple[int, int], found: list[Reduction]) -> ReductionMode:

@@ -7,14 +7,13 @@ variant's own columns replaced by its own new keys and values and with the remov
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from looprop.intercept.attention import AttentionSite, additive_mask
-from looprop.intercept.sites import FusedCall, SiteMode, WrittenSite
+from looprop.intercept.attention import AttentionCall, AttentionSite, additive_mask, shared_by_groups, usual_scale
+from looprop.intercept.sites import SiteMode, WrittenSite
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,10 @@ def keep_site(site: AttentionSite) -> Kept | None:
         if site.bias is None or query.dim() != 4 or value.dim() != 4:
             return None
         return Kept(key[0], value[0], site.bias[0], site.scale)
-    groups = query.shape[1] // key.shape[1]
     mask = additive_mask(site.mask, site.causal, query.shape[2], key.shape[2], query)
     if mask is not None:
         mask = mask.reshape(-1, *mask.shape[-2:]) if mask.dim() == 4 else mask.expand(1, *mask.shape[-2:])
-    return Kept(key[0].repeat_interleave(groups, 0), value[0].repeat_interleave(groups, 0), mask, site.scale)
+    return Kept(shared_by_groups(key, query)[0], shared_by_groups(value, query)[0], mask, site.scale)
 
 
 def carried_weights(kept: Kept, query: Tensor, key: Tensor, rows: Tensor, barred: Tensor) -> Tensor:
@@ -53,7 +51,7 @@ def carried_weights(kept: Kept, query: Tensor, key: Tensor, rows: Tensor, barred
     query, key: (N, H, k, d) of the rows themselves.
     """
     count, heads, width, size = query.shape
-    query = query * (kept.scale if kept.scale is not None else 1.0 / math.sqrt(size))
+    query = query * usual_scale(query, kept.scale)
     # One product with the shared keys for all variants at once: (H, N k, d) x (H, d, T).
     flat = query.transpose(0, 1).reshape(heads, count * width, size)
     shared = torch.bmm(flat, kept.key.transpose(1, 2)).view(heads, count, width, -1).transpose(0, 1)  # (N, H, k, T)
@@ -78,27 +76,15 @@ def _columns(rows: Tensor, heads: int) -> Tensor:
     return rows[:, None, None].expand(-1, heads, rows.shape[1], -1)  # (N, H, k, k)
 
 
-def carrying(
-    sites: list[Kept],
-    rows: Tensor,
-    barred: Tensor,
-    *,
-    positions: tuple[Tensor, Tensor] | None = None,
-    select: Callable[[Tensor], Tensor] | None = None,
-) -> SiteMode:
-    """A mode in which a model runs on rows (N, k) of N variants, each with its keys barred (N, T).
+def carrying(sites: list[Kept], rows: Tensor, barred: Tensor) -> SiteMode:
+    """A mode in which a model runs on rows (N, k) of N variants, each with its keys barred (N, T)."""
 
-    positions: for models that take no position ids. select: cuts the rows out of the embedded sequence, for models that
-    cannot be given rows (images).
-    """
-
-    def fused(call: FusedCall) -> Tensor:
-        kept, groups = sites[call.layer - 1], call.query.shape[1] // call.key.shape[1]
-        key, value = (x.repeat_interleave(groups, 1) if groups > 1 else x for x in (call.key, call.value))
+    def fused(call: AttentionCall) -> Tensor:
+        kept, key, value = sites[call.layer - 1], *(shared_by_groups(x, call.query) for x in (call.key, call.value))
         return carried_values(kept, carried_weights(kept, call.query, key, rows, barred), value, rows)
 
     written = WrittenSite(
         weights=lambda layer, query, key: carried_weights(sites[layer - 1], query, key, rows, barred),
         values=lambda layer, weights, value: carried_values(sites[layer - 1], weights, value, rows),
     )
-    return SiteMode(fused=fused, written=written, positions=positions, embedded=select)
+    return SiteMode(fused=fused, written=written)

@@ -1,44 +1,16 @@
-"""Attention sites without rules: bar keys, or supply other keys and values, while a model predicts."""
+"""Attention sites answered in the model's place while it predicts: keys barred, or other keys and values supplied."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from looprop.errors import ModelError
-from looprop.intercept.operations import operation_name
-
-
-@dataclass(frozen=True)
-class FusedCall:
-    """The arguments of one scaled_dot_product_attention: query (B, H, R, d), key and value (B, H', T, d)."""
-
-    layer: int
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    mask: Tensor | None
-    causal: bool
-    scale: float | None
-    grouped: bool
-
-    def run(self) -> Tensor:
-        """What the site answers."""
-        return torch.nn.functional.scaled_dot_product_attention(
-            self.query,
-            self.key,
-            self.value,
-            attn_mask=self.mask,
-            is_causal=self.causal,
-            scale=self.scale,
-            enable_gqa=self.grouped,
-        )
+from looprop.intercept.attention import AttentionCall, additive_mask, barred_scores
+from looprop.intercept.mode import InterceptMode
 
 
 @dataclass(frozen=True)
@@ -52,64 +24,43 @@ class WrittenSite:
     values: Callable[[int, Tensor, Tensor], Tensor]
 
 
-class SiteMode(TorchFunctionMode):
-    """Runs a model with its attention sites altered. Patches nothing.
+class SiteMode(InterceptMode):
+    """Runs a model with its attention sites altered.
 
-    fused: answers a fused call in the model's place; written: the same for attention that is written out.
+    fused: answers a fused call in the model's place. written: the same for attention that is written out.
     scores: changes the scores (B, ..., R, T) before a written-out softmax.
-    positions: an embedding table and the row numbers to look up in it, for models that take no position ids.
-    embedded: changes the embedded sequence (B, T, D) where it goes through the dropout that ends the embedding.
     """
 
     def __init__(
         self,
         *,
-        fused: Callable[[FusedCall], Tensor] | None = None,
+        fused: Callable[[AttentionCall], Tensor] | None = None,
         written: WrittenSite | None = None,
         scores: Callable[[int, Tensor], Tensor] | None = None,
-        positions: tuple[Tensor, Tensor] | None = None,
-        embedded: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         super().__init__()
-        self.fused, self.written, self.scores, self.positions, self.embedded = (
-            fused,
-            written,
-            scores,
-            positions,
-            embedded,
-        )
+        self.fused, self.written, self.scores = fused, written, scores
         self.met = 0
-        # The last product of a written-out attention (queries, keys), and the weights made of it.
+        # Of a written-out site that was begun: what its scores are made of, then its weights.
         self._product: tuple[Tensor, Tensor] | None = None
         self._weights: Tensor | None = None
 
-    def __torch_function__(
-        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = getattr(function, "__name__", "")
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A site's answer where the call belongs to one."""
         if name == "scaled_dot_product_attention" and self.fused is not None:
             self.met += 1
-            return self.fused(fused_call(self.met, args, kwargs))
-        if self.written is not None and name in ("matmul", "__matmul__", "softmax", "dropout"):
-            return self._written(self.written, name, function, args, kwargs)
-        if self.scores is not None and operation_name(function)[0] == "softmax" and args[0].dim() >= 3:
+            return self.fused(AttentionCall.parse(self.met, args, kwargs))
+        if self.written is not None and name in ("matmul", "softmax", "dropout"):
+            return self._answer_written(self.written, name, function, args, kwargs)
+        if self.scores is not None and name == "softmax" and args[0].dim() >= 3:
             self.met += 1
             return function(self.scores(self.met, args[0]), *args[1:], **kwargs)
-        if name == "embedding" and self.positions is not None and len(args) > 1 and args[1] is self.positions[0]:
-            return function(self.positions[1], *args[1:], **kwargs)
-        if name == "dropout" and self.embedded is not None and args[0].dim() == 3:
-            change, self.embedded = self.embedded, None
-            return change(args[0])
         return function(*args, **kwargs)
 
-    def _written(
+    def _answer_written(
         self, site: WrittenSite, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if name == "dropout":
-            if self.embedded is not None and args[0].dim() == 3:
-                change, self.embedded = self.embedded, None
-                return change(args[0])
             return args[0]
         if name == "softmax":
             if self._product is None:
@@ -126,22 +77,6 @@ class SiteMode(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-def fused_call(layer: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FusedCall:
-    """The arguments of a call of scaled_dot_product_attention, by name."""
-    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    return FusedCall(
-        layer,
-        given["query"],
-        given["key"],
-        given["value"],
-        given.get("attn_mask"),
-        bool(given.get("is_causal", False)),
-        given.get("scale"),
-        bool(given.get("enable_gqa", False)),
-    )
-
-
 def barring(barred: Tensor) -> SiteMode:
     """A mode that bars keys at every attention site: barred (B, T) is True for keys that no row may read."""
 
@@ -149,23 +84,16 @@ def barring(barred: Tensor) -> SiteMode:
         """What bars the keys in scores (B, ..., T)."""
         if (scores_shape[0], scores_shape[-1]) != barred.shape:
             raise ModelError(
-                f"an attention site has scores of shape {scores_shape}: keys cannot be barred unless they are (batch, "
-                "..., positions), "
-                f"here ({len(barred)}, ..., {barred.shape[1]})"
+                f"an attention site has scores of shape {scores_shape}: keys cannot be barred unless they are "
+                f"(batch, ..., positions), here ({len(barred)}, ..., {barred.shape[1]})"
             )
-        flags = barred.view(len(barred), *[1] * (len(scores_shape) - 2), -1)
-        return torch.zeros(flags.shape, dtype=like.dtype, device=like.device).masked_fill_(flags, -math.inf)
+        return barred_scores(barred.view(len(barred), *[1] * (len(scores_shape) - 2), -1), like)
 
-    def fused(call: FusedCall) -> Tensor:
-        rows, columns = call.query.shape[-2], call.key.shape[-2]
-        total = block((*call.query.shape[:-1], columns), call.query)
-        if call.mask is not None and call.mask.dtype == torch.bool:
-            total = total.masked_fill(~call.mask, -math.inf)
-        elif call.mask is not None:
-            total = total + call.mask
-        if call.causal:
-            later = torch.ones(rows, columns, dtype=torch.bool, device=total.device).triu(1)
-            total = total.masked_fill(later, -math.inf)
-        return FusedCall(call.layer, call.query, call.key, call.value, total, False, call.scale, call.grouped).run()
+    def fused(call: AttentionCall) -> Tensor:
+        total = block((*call.query.shape[:-1], call.key.shape[-2]), call.query)
+        for mask, causal in ((call.mask, False), (None, call.causal)):
+            added = additive_mask(mask, causal, call.query.shape[-2], call.key.shape[-2], call.query)
+            total = total if added is None else total + added
+        return call.but(mask=total, causal=False).run()
 
     return SiteMode(fused=fused, scores=lambda layer, scores: scores + block(tuple(scores.shape), scores))

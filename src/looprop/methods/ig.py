@@ -4,8 +4,7 @@ IG_i = (x_i - x'_i) * integral over a in [0, 1] of df/dx_i at x' + a (x - x'), h
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from looprop.errors import InputError, UnknownNameError
-from looprop.intercept.lookup import LookUpMode
 from looprop.methods.base import Attribution, Method
 from looprop.models.subject import Subject
 
@@ -91,19 +89,15 @@ class IntegratedGradients(Method):
         if abs(residual) > RESIDUAL * abs(change):
             warnings.warn(
                 f"integrated gradients leaves {abs(residual):.3g} of an output change of {change:.3g} unexplained: "
-                f"use more than {self.steps} steps{_hint(line, self.baseline)}",
+                f"use more than {self.steps} steps{self._hint(subject)}",
                 IntegratedGradientsWarning,
                 stacklevel=4,
             )
         return Attribution(scores, cost=3.0 * self.steps + 1.0, residual=residual, details={"baseline_output": start})
 
-
-def _hint(line: "_Line", baseline: str) -> str:
-    return (
-        ""
-        if line.weight is None or baseline != "zero"
-        else ", or baseline='pad' or 'mask' if the model normalises its embeddings"
-    )
+    def _hint(self, subject: Subject) -> str:
+        other = self.baseline == "zero" and subject.adapter.explained_weight is not None
+        return ", or baseline='pad' or 'mask' if the model normalises its embeddings" if other else ""
 
 
 def _positions(subject: Subject, relevance: Tensor) -> NDArray[np.float64]:
@@ -114,33 +108,15 @@ def _positions(subject: Subject, relevance: Tensor) -> NDArray[np.float64]:
 class _Line:
     """The straight line from the baseline to the input, at the word embeddings or at the input tensor itself."""
 
-    def __init__(self, subject: Subject, baseline: str, keep_special: bool) -> None:
-        self.subject, self.weight = subject, subject.adapter.explained_weight
-        if self.weight is None:
-            if baseline != "zero":
-                raise InputError(f"baseline={baseline!r} is for texts; tensors and images start from zero")
-            (self.name,) = subject.encoded.inputs
-            self.end = subject.encoded.inputs[self.name]
-            self.start = torch.zeros_like(self.end)
-        else:
-            self.name = ""
-            self.end = self.weight.detach()[subject.encoded.inputs["input_ids"]]  # (1, T, D)
-            self.start = self._baseline(baseline).expand_as(self.end)
-            fixed = [i in subject.encoded.fixed or (keep_special and s) for i, s in enumerate(subject.encoded.special)]
-            kept = torch.tensor(fixed, device=self.end.device)[None, :, None]
-            self.start = torch.where(kept, self.end, self.start)
-            # A table may scale what it hands out (Gemma): the line runs between look-ups, and scaling is linear.
+    def __init__(self, subject: Subject, baseline: Baseline, keep_special: bool) -> None:
+        self.subject, encoded = subject, subject.encoded
+        # A table may scale what it hands out (Gemma): the line runs between look-ups, and scaling is linear.
+        self.end = subject.adapter.explained_values(encoded)
+        self.start = subject.adapter.baseline(self.end, baseline)
+        kept = [i in encoded.fixed or (keep_special and special) for i, special in enumerate(encoded.special)]
+        if any(kept):  # of a text, (1, T, D)
+            self.start = torch.where(torch.tensor(kept, device=self.end.device)[None, :, None], self.end, self.start)
         self.difference = self.end - self.start
-
-    def _baseline(self, baseline: str) -> Tensor:
-        assert self.weight is not None
-        if baseline == "zero":
-            return torch.zeros_like(self.weight[0])
-        tokenizer = getattr(self.subject.adapter, "tokenizer", None)
-        token = getattr(tokenizer, f"{baseline}_token_id", None)
-        if token is None:
-            raise InputError(f"the tokenizer has no {baseline} token: use baseline='zero'")
-        return self.weight.detach()[token]
 
     def value_at_start(self) -> float:
         """The target at the start of the line."""
@@ -163,17 +139,7 @@ class _Line:
         return (self.start + shaped * self.difference).detach()
 
     def _run(self, points: Tensor) -> Tensor:
-        subject, count = self.subject, len(points)
-        inputs = {key: value.expand(count, *value.shape[1:]) for key, value in subject.encoded.inputs.items()}
-        with self._at(points, inputs):
+        subject = self.subject
+        inputs, moved = subject.adapter.at_values(subject.encoded, points)
+        with moved:
             return subject.target.value(subject.adapter.forward(inputs, positions=subject.target.positions))
-
-    @contextmanager
-    def _at(self, points: Tensor, inputs: dict[str, Tensor]) -> Iterator[None]:
-        if self.weight is None:
-            inputs[self.name] = points
-            yield
-        else:
-            # A clone, since models may add to the look-up in place.
-            with LookUpMode(self.weight, lambda _: points.clone()):
-                yield

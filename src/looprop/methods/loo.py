@@ -7,8 +7,9 @@ import numpy as np
 
 from looprop.errors import UnknownNameError
 from looprop.methods.base import Attribution, Method
+from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
-from looprop.removal.set_function import Precision, Removal, SetFunction
+from looprop.removal.set_function import Precision, SetFunction
 
 
 class LeaveOneOut(Method):

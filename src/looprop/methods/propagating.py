@@ -2,28 +2,40 @@
 method.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from looprop.errors import InputError, ModelError
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
-from looprop.propagation.tape import relevance
+from looprop.propagation.tape import unseen
 
 # A batch holds at most this many tokens, so that the activations kept for the backward pass stay small.
 TOKENS = 4096
 
 
-def propagate(subjects: Sequence[Subject], plan: Plan, *, readout: str = "word") -> list[NDArray[np.float64]]:
-    """Relevance of every position (not feature) of every subject: R = x * g, summed over the embedding."""
+Combine = Callable[[Tensor, Tensor], Tensor]
+"""(the explained tensor x, its gradient g) -> scores in x's shape."""
+
+
+def propagate(
+    subjects: Sequence[Subject], plan: Plan, *, readout: str = "word", combine: Combine = torch.mul
+) -> list[NDArray[np.float64]]:
+    """Relevance of every position (not feature) of every subject: R = x * g, summed over the embedding.
+
+    plan: the rules of the backward pass; `GRADIENT` is the ordinary gradient. readout: at the word embedding, or at the
+    sum with positions and token types. combine: what is made of x and g, element by element, before it is summed over
+    each position: their product, or `lambda x, g: g.abs()`.
+    """
     if readout not in ("word", "sum"):
         raise InputError(f"readout must be 'word' or 'sum', got {readout!r}")
     found: dict[int, NDArray[np.float64]] = {}
     for batch in batches(subjects):
-        for index, scores in zip(batch, _propagate([subjects[i] for i in batch], plan, readout), strict=True):
+        for index, scores in zip(batch, _propagate([subjects[i] for i in batch], plan, readout, combine), strict=True):
             found[index] = scores
     return [found[i] for i in range(len(subjects))]
 
@@ -60,36 +72,35 @@ def _apart(one: Subject, other: Subject) -> bool:
     )
 
 
-def _propagate(subjects: Sequence[Subject], plan: Plan, readout: str) -> list[NDArray[np.float64]]:
+def _propagate(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Combine) -> list[NDArray[np.float64]]:
     adapter = subjects[0].adapter
-    rows = {id(s.encoded): s.encoded for s in subjects}
-    row_of = [list(rows).index(id(s.encoded)) for s in subjects]
-    inputs, own = adapter.collate(list(rows.values()))
-    found: dict[int, NDArray[np.float64]] = {}
-    with adapter.evaluating(), relevance(adapter.model, plan, explained_weight=adapter.explained_weight) as tape:
-        inputs = adapter.watch(tape, inputs)
-        logits = adapter.forward(inputs, positions=subjects[0].target.positions)
-        tensor = adapter.explained(tape, inputs, readout)
-        tape.check(logits)
-        with torch._C.DisableTorchFunction():
-            parts = logits.chunk(len(logits))  # a row's gradient is then as large as the row, not as the batch
+    texts = {id(s.encoded): s.encoded for s in subjects}
+    row_of = [list(texts).index(id(s.encoded)) for s in subjects]
+    inputs, own = adapter.collate(list(texts.values()))
+    scores: dict[int, NDArray[np.float64]] = {}
+    with adapter.traced(inputs, plan, positions=subjects[0].target.positions) as traced:
+        tape, tensor = traced.tape, adapter.explained(traced, readout)
+        tape.check(traced.logits)
+        with unseen():
+            # A row's gradient is then as large as the row, not as the batch.
+            parts = traced.logits.chunk(len(traced.logits))
             values = [s.target.value(parts[row])[0] for row, s in zip(row_of, subjects, strict=True)]
         rounds = _rounds(row_of)
         for number, chosen in enumerate(rounds, start=1):
-            with torch._C.DisableTorchFunction():
+            with unseen():
                 value = torch.stack([values[i] for i in chosen])
-            scores = (
-                adapter.token_scores(tape.relevance(value, tensor, keep=number < len(rounds))).double().cpu()
-            )  # (B, T)
-            found |= {i: scores[row_of[i]][own[row_of[i]] >= 0].numpy() for i in chosen}
+            (gradient,) = tape.gradients(value, [tensor], keep=number < len(rounds))
+            with unseen():
+                by_position = adapter.token_scores(combine(tensor.detach(), gradient)).double().cpu()  # (B, T)
+            scores |= {i: by_position[row_of[i]][own[row_of[i]] >= 0].numpy() for i in chosen}
     for i, subject in enumerate(subjects):
         subject.note_output(float(values[i].detach()))
-        if not np.isfinite(found[i]).all():
+        if not np.isfinite(scores[i]).all():
             raise ModelError(
                 f"{adapter.name} gives relevances that are NaN or infinite under this plan; a larger epsilon or "
                 "bias='keep' may help"
             )
-    return [found[i] for i in range(len(subjects))]
+    return [scores[i] for i in range(len(subjects))]
 
 
 def _rounds(row_of: Sequence[int]) -> list[list[int]]:

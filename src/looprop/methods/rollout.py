@@ -3,14 +3,13 @@
 Printed form: A~(l) = A(l) A~(l-1), A~(0) = I. With the residual: A(l) is replaced by (A(l) + I) / 2.
 """
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from looprop.errors import InputError
-from looprop.intercept.attention import AttentionSite, additive_mask, heads_of_one
+from looprop.intercept.attention import heads_of_one
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
@@ -19,23 +18,9 @@ from looprop.models.subject import Subject
 
 def attention_maps(adapter: Adapter, encoded: Encoded) -> list[Tensor]:
     """The attention weights (H, T, T) of every layer on one input."""
-    with adapter.recorded(encoded) as (tape, _):
-        maps = [site_weights(site).detach() for site in tape.sites]
+    with adapter.traced(encoded.inputs, record=True) as traced:
+        maps = [site.all_weights().detach() for site in traced.tape.sites]
     return [heads_of_one(weights, weights) for weights in maps]
-
-
-def site_weights(site: AttentionSite) -> Tensor:
-    """The weights (B, H, T, T) of a recorded site: as they were, or computed again from queries and keys."""
-    if site.weights is not None:
-        return site.weights
-    assert site.query is not None
-    assert site.key is not None
-    query, key = site.query.detach(), site.key.detach()
-    key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
-    scale = site.scale if site.scale is not None else 1.0 / math.sqrt(query.shape[-1])
-    scores = query @ key.transpose(-2, -1) * scale
-    mask = additive_mask(site.mask, site.causal, query.shape[-2], key.shape[-2], scores)
-    return torch.softmax(scores if mask is None else scores + mask, dim=-1)
 
 
 class AttentionRollout(Method):
@@ -69,7 +54,7 @@ class AttentionRollout(Method):
         return [self._attribute(subject) for subject in subjects]
 
     def _attribute(self, subject: Subject) -> Attribution:
-        if "x" in subject.encoded.inputs:
+        if not subject.adapter.tokens:
             raise InputError(
                 "rollout has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
             )
@@ -81,7 +66,7 @@ class AttentionRollout(Method):
                 f"rollout needs one number of positions in all layers, got {sorted({m.shape[-1] for m in maps})}"
             )
         leading = subject.adapter.leading_positions(subject.encoded)
-        rows = subject.read_rows
+        rows = subject.rows_read
         if subject.target.continuation:
             rows = rows[:-1]  # the last token of a continuation predicts nothing that is asked for
         flow = rollout([m.mean(0) for m in maps], residual=self.residual)[rows].mean(0)[leading:]

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from looprop.errors import TargetError
+from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded
-from looprop.models.read_out import ReadOut
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextAdapter
 
@@ -20,28 +21,33 @@ class CausalLanguageModel(TextAdapter):
     causal = True
     padding_side = "left"
 
-    def _read_out(self, logits: Tensor, positions: int) -> Tensor:
-        return logits[:, -positions:]
-
-    def forward(self, inputs: Mapping[str, Tensor], *, positions: int = 1) -> Tensor:
+    def forward(self, inputs: Mapping[str, Any], *, positions: int = 1) -> Tensor:
         """The logits of the last positions; the others are not computed where the model can leave them out."""
         more: dict[str, object] = {}
         if "logits_to_keep" in self.arguments:
             more["logits_to_keep"] = positions
         if "use_cache" in self.arguments:
-            more["use_cache"] = False
-        return self._read_out(self.model(**inputs, **more).logits, positions)
+            more["use_cache"] = "past_key_values" in inputs
+        logits: Tensor = self.model(**inputs, **more).logits
+        return logits[:, -positions:]
 
-    def read_out(self, encoded: Encoded, *, positions: int = 1) -> ReadOut:
+    def answer_rows(self, encoded: Encoded, *, positions: int = 1) -> AnswerRows:
         """The last positions."""
-        return ReadOut(last=positions)
+        return AnswerRows(last=positions)
 
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
         """Padded on the left; positions still count from each text's first token."""
         inputs, own = super().collate(items)
-        if "position_ids" in self.arguments:
-            inputs["position_ids"] = own.clamp(min=0).to(self.device)
+        if self.positions.by_argument:
+            self.positions.place(inputs, own.clamp(min=0).to(self.device))
         return inputs, own
+
+    def masked(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
+        """With every position at its place: left to itself, a decoder counts only those that it may read."""
+        inputs = super().masked(encoded, keep)
+        if self.positions.by_argument:
+            self.positions.place(inputs, torch.arange(keep.shape[1], device=keep.device).expand(len(keep), -1))
+        return inputs
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
         """A token by id or text, a pair of tokens, `continuation:...`, or the predicted token."""

@@ -8,15 +8,20 @@ import torch
 from torch import Tensor, nn
 
 from looprop.errors import InputError, ModelError
-from looprop.intercept.sites import FusedCall, SiteMode
-from looprop.models.adapter import Adapter
+from looprop.intercept.attention import AttentionCall
+from looprop.intercept.lookup import EmbeddedMode
+from looprop.intercept.sites import SiteMode
+from looprop.models.adapter import Adapter, Altered
 from looprop.models.encoded import Encoded
 from looprop.models.target import Target, TargetLike, resolve_target
+from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
 
 
 class ImageClassifier(Adapter):
     """A Vision Transformer: each patch is one position."""
+
+    noun = "images"
 
     def __init__(self, model: nn.Module, processor: Any = None, *, name: str = "") -> None:
         super().__init__(model, name=name)
@@ -30,7 +35,6 @@ class ImageClassifier(Adapter):
         self.patch = (patch, patch) if isinstance(patch, int) else tuple(patch)
         self.image = (image, image) if isinstance(image, int) else tuple(image)
         self.processor = processor
-        self._leading: int | None = None
         self.labels = {int(i): str(label) for i, label in (getattr(config, "id2label", None) or {}).items()}
 
     @property
@@ -68,16 +72,27 @@ class ImageClassifier(Adapter):
         """The pixels are the explained input."""
         return {**inputs, "pixel_values": tape.watch(inputs["pixel_values"])}
 
-    def explained(self, tape: Tape, inputs: Mapping[str, Tensor], readout: str) -> Tensor:
+    def explained(self, traced: Traced, readout: str) -> Tensor:
         """Always the pixels."""
-        return inputs["pixel_values"]
+        return traced.inputs["pixel_values"]
+
+    @property
+    def runs_rows(self) -> bool:
+        """Rows are cut out of the embedded sequence."""
+        return True
+
+    def at_rows(self, encoded: Encoded, rows: Tensor, *, read: Tensor | None = None) -> Altered:
+        """The whole image, of whose embedded sequence (class tokens first) only these rows go on."""
+        wanted = rows[:, :, None]
+        cut = EmbeddedMode(lambda sequence: sequence.gather(1, wanted.expand(-1, -1, sequence.shape[2])))
+        return self.whole(encoded, len(rows)), cut
 
     def leading_positions(self, encoded: Encoded) -> int:
         """Class and distillation tokens: the model's own count of positions less the patches."""
-        if self._leading is None:
+        if self.facts.leading is None:
             lengths: list[int] = []
 
-            def note(call: FusedCall) -> Tensor:
+            def note(call: AttentionCall) -> Tensor:
                 lengths.append(call.key.shape[-2])
                 return call.run()
 
@@ -92,8 +107,8 @@ class ImageClassifier(Adapter):
                     f"{self.name} changes its number of positions between layers: its patches cannot be masked; use "
                     "removal='zero'"
                 )
-            self._leading = lengths[0] - len(encoded)
-        return self._leading
+            self.facts.leading = lengths[0] - len(encoded)
+        return self.facts.leading
 
     def spread(self, keep: Tensor, whole: Tensor) -> Tensor:
         """A patch's flag on each of its pixels: (B, patches) -> (B, 1, H, W)."""

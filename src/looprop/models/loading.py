@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from torch import nn
+from torch import Tensor, nn
 
 from looprop.errors import ModelError
 from looprop.models.adapter import Adapter, Origin
 from looprop.models.cache import model_folder
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.image_classifier import ImageClassifier
+from looprop.models.tensor_module import TensorModule
 from looprop.models.text_classifier import TextClassifier
 
 EMBEDDED = "sentiment"
@@ -70,6 +71,11 @@ def adapt(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
     if hasattr(tokenizer, "image_mean"):
         return ImageClassifier(model, tokenizer, name=name)
     return TextClassifier(model, tokenizer, name=name)
+
+
+def adapt_module(module: nn.Module | Callable[[Tensor], Tensor], *, name: str = "") -> Adapter:
+    """The adapter for a plain module, or a function, on float tensors (B, ...)."""
+    return TensorModule(module, name=name)
 
 
 def check_folder(folder: Path) -> None:

@@ -1,38 +1,62 @@
-"""Where rows of a sequence stand, and how a model can be told."""
+"""Where rows of a sequence stand, and how a model is told: the one place that numbers positions.
 
-from torch import nn
+Some models take `position_ids`; some look learned positions up in a table of their own, where the numbers of the rows
+are put in their place; a model with neither (relative biases) cannot be told.
+"""
 
-from looprop.models.adapter import Adapter
+from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
+from torch import Tensor, nn
+
+from looprop.intercept.lookup import OtherRowsMode
+
+_TABLES = ("position_embeddings", "wpe", "embed_positions")
 # What configurations call the reach of local attention: that many positions see each other whatever their distance.
 _WINDOWS = ("sliding_window", "window_size", "attention_chunk_size")
 
 
-def position_table(adapter: Adapter) -> nn.Embedding | None:
-    """The model's table of learned absolute positions, if it has one."""
-    for name, module in adapter.model.named_modules():
-        if name.rsplit(".", 1)[-1] in ("position_embeddings", "wpe", "embed_positions") and isinstance(
-            module, nn.Embedding
-        ):
-            return module
-    return None
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """How one model numbers the positions of its rows.
+
+    by_argument: it takes `position_ids`. table: its learned absolute positions. window: the longest input on which
+    local attention sees everything, None without a limit.
+    """
+
+    by_argument: bool
+    table: nn.Embedding | None
+    window: int | None
+
+    @property
+    def can_be_given(self) -> bool:
+        """Can the positions of rows be given from outside?"""
+        return self.by_argument or self.table is not None
+
+    @property
+    def first(self) -> int:
+        """The number of the first position: RoBERTa and its kin begin after their padding index."""
+        return 0 if self.table is None or self.table.padding_idx is None else self.table.padding_idx + 1
+
+    def place(self, batch: dict[str, Tensor], rows: Tensor) -> AbstractContextManager[object]:
+        """Tell the model that the rows of a batch stand at these places (B, R), counted from 0, in one `with` block."""
+        if self.by_argument:
+            batch["position_ids"] = rows + self.first
+        elif self.table is not None:
+            return OtherRowsMode(self.table.weight, rows + self.first)
+        return nullcontext()
 
 
-def window(adapter: Adapter) -> int | None:
-    """The longest input on which local attention sees everything: dropped rows would shift its window."""
-    config = getattr(adapter.model, "config", None)
+def positions_of(model: nn.Module, arguments: Collection[str]) -> Positions:
+    """How a model numbers positions, by its arguments, its modules and its configuration."""
+    tables = (
+        module
+        for name, module in model.named_modules()
+        if name.rsplit(".", 1)[-1] in _TABLES and isinstance(module, nn.Embedding)
+    )
+    config = getattr(model, "config", None)
     limits = [limit for name in _WINDOWS if isinstance(limit := getattr(config, name, None), int)]
     if local := getattr(config, "local_attention", None):
         limits.append(int(local) // 2)
-    return min(limits, default=None)
-
-
-def takes_positions(adapter: Adapter) -> bool:
-    """Can the positions of rows be given from outside?"""
-    return "position_ids" in adapter.arguments or position_table(adapter) is not None
-
-
-def first_position(adapter: Adapter) -> int:
-    """The number of the first position: RoBERTa and its kin begin after their padding index."""
-    table = position_table(adapter)
-    return 0 if table is None or table.padding_idx is None else table.padding_idx + 1
+    return Positions("position_ids" in arguments, next(tables, None), min(limits, default=None))

@@ -10,7 +10,11 @@ from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
 from looprop.models.target import Target, TargetLike, resolve_target
+from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
+
+# Elements of a plain tensor that count as one position.
+ELEMENTS = 256
 
 
 class _Function(nn.Module):
@@ -26,6 +30,8 @@ class _Function(nn.Module):
 
 class TensorModule(Adapter):
     """A module, or a plain function, that maps (B, ...) to (B,) or (B, C)."""
+
+    noun, tokens = "tensors", False
 
     def __init__(self, module: nn.Module | Callable[[Tensor], Tensor], *, name: str = "") -> None:
         model = module if isinstance(module, nn.Module) else _Function(module)
@@ -71,9 +77,13 @@ class TensorModule(Adapter):
         """The tensor itself is explained."""
         return {"x": tape.watch(inputs["x"])}
 
-    def explained(self, tape: Tape, inputs: Mapping[str, Tensor], readout: str) -> Tensor:
+    def explained(self, traced: Traced, readout: str) -> Tensor:
         """Always the input."""
-        return tape.explained
+        return traced.tape.explained
+
+    def batch_positions(self, encoded: Encoded) -> int:
+        """Elements are many and cheap."""
+        return max(1, len(encoded) // ELEMENTS)
 
     def token_scores(self, relevance: Tensor) -> Tensor:
         """Each element for itself."""

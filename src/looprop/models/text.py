@@ -1,13 +1,14 @@
 """What text classifiers and causal language models share: tokenizers, padding, the explained look-up."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from looprop.errors import InputError, ModelError
-from looprop.models.adapter import Adapter
+from looprop.intercept.lookup import LookUpMode
+from looprop.models.adapter import Adapter, Altered
 from looprop.models.encoded import Encoded, words_of
 
 TextLike = str | tuple[str, str]
@@ -16,6 +17,8 @@ TextLike = str | tuple[str, str]
 class TextAdapter(Adapter):
     """A model that reads token ids."""
 
+    noun = "texts"
+    removals = ("attention-mask", "mask-token", "pad-token", "delete")
     padding_side = "right"
 
     def __init__(self, model: nn.Module, tokenizer: Any, *, name: str = "") -> None:
@@ -25,21 +28,26 @@ class TextAdapter(Adapter):
         if not hasattr(model, "get_input_embeddings"):
             raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
         self.tokenizer = tokenizer
+        self.takes_mask = "attention_mask" in self.arguments
+        self.takes_past = self.causal and "past_key_values" in self.arguments
         # Without a mask a model reads padding like text.
-        self.pads = "attention_mask" in self.arguments or self.takes_others
+        self.pads = self.takes_mask or self.takes_others
 
     @property
-    def explained_weight(self) -> Tensor | None:
-        """The word embedding table."""
+    def word_embeddings(self) -> Tensor:
+        """The table of word embeddings."""
         weight: Tensor = self.model.get_input_embeddings().weight  # type: ignore[operator]
         return weight
 
     @property
+    def explained_weight(self) -> Tensor | None:
+        """The table of word embeddings."""
+        return self.word_embeddings
+
+    @property
     def device(self) -> torch.device:
         """Where token ids go: beside the word embedding table, also when the model is spread over devices."""
-        weight = self.explained_weight
-        assert weight is not None
-        return weight.device
+        return self.word_embeddings.device
 
     @property
     def longest(self) -> int | None:
@@ -122,6 +130,53 @@ class TextAdapter(Adapter):
     def _padded(self, row: Tensor, length: int, fill: int) -> Tensor:
         missing = length - row.shape[1]
         return torch.nn.functional.pad(row, (missing, 0) if self.padding_side == "left" else (0, missing), value=fill)
+
+    def masked(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
+        """By the attention mask."""
+        inputs = self.whole(encoded, len(keep))
+        return {**inputs, "attention_mask": keep.to(inputs["input_ids"])}
+
+    def replaced(self, encoded: Encoded, keep: Tensor, token: int) -> dict[str, Tensor]:
+        """Their token ids are others."""
+        inputs = self.whole(encoded, len(keep))
+        return {**inputs, "input_ids": torch.where(keep, inputs["input_ids"], token)}
+
+    def token_id(self, kind: Literal["mask-token", "pad-token"]) -> int:
+        """As the tokenizer numbers it."""
+        token = getattr(self.tokenizer, f"{kind.replace('-', '_')}_id", None)
+        if token is None:
+            raise InputError(f"the tokenizer of {self.name} has no {kind.replace('-', ' ')}: use another removal")
+        return int(token)
+
+    @property
+    def runs_rows(self) -> bool:
+        """Where rows can be told their places."""
+        return self.positions.can_be_given
+
+    def at_rows(self, encoded: Encoded, rows: Tensor, *, read: Tensor | None = None) -> Altered:
+        """Their tokens, with their places given from outside."""
+        batch = {key: value.expand(len(rows), -1).gather(1, rows) for key, value in encoded.inputs.items()}
+        if read is not None and "attention_mask" in batch:
+            batch["attention_mask"] = read.to(batch["attention_mask"])
+        return batch, self.positions.place(batch, rows)
+
+    def explained_values(self, encoded: Encoded) -> Tensor:
+        """The word embeddings (1, T, D)."""
+        return self.word_embeddings.detach()[encoded.inputs["input_ids"]]
+
+    def baseline(self, values: Tensor, kind: Literal["zero", "pad", "mask"]) -> Tensor:
+        """Zero, or the embedding of a token at every position."""
+        if kind == "zero":
+            return torch.zeros_like(values)
+        token = getattr(self.tokenizer, f"{kind}_token_id", None)
+        if token is None:
+            raise InputError(f"the tokenizer has no {kind} token: use baseline='zero'")
+        return self.word_embeddings.detach()[token].expand_as(values)
+
+    def at_values(self, encoded: Encoded, values: Tensor) -> Altered:
+        """Other word embeddings (B, T, D), as the look-up hands them out."""
+        # A clone, since models may add to the look-up in place.
+        return self.whole(encoded, len(values)), LookUpMode(self.word_embeddings, lambda _: values.clone())
 
     def token_scores(self, relevance: Tensor) -> Tensor:
         """Summed over the embedding dimension: (B, T, D) -> (B, T)."""

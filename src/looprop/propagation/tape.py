@@ -1,7 +1,7 @@
 """`looprop.relevance`: any module under a plan, with the relevance of any tensor that it computed."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,12 @@ _CHECKPOINTED = (
     "sight: "
     "put the model into eval mode or call gradient_checkpointing_disable()"
 )
+
+
+def unseen() -> AbstractContextManager[None]:
+    """What runs in this block is none of the engine's business, nor of any other mode's."""
+    guard: AbstractContextManager[None] = torch._C.DisableTorchFunction()
+    return guard
 
 
 class Tape:
@@ -67,12 +73,12 @@ class Tape:
 
     def gradients(self, output: Tensor, tensors: Sequence[Tensor], *, keep: bool = False) -> list[Tensor]:
         """The modified gradients of an output (summed over all its entries) at some tensors."""
-        with torch._C.DisableTorchFunction():
+        with unseen():
             return list(torch.autograd.grad(output.sum(), list(tensors), retain_graph=keep))
 
     def gradients_or_none(self, output: Tensor, tensors: Sequence[Tensor]) -> list[Tensor | None]:
         """The same, with None for tensors that the output does not depend on."""
-        with torch._C.DisableTorchFunction():
+        with unseen():
             return list(torch.autograd.grad(output.sum(), list(tensors), allow_unused=True))
 
     def relevance(self, output: Tensor, tensor: Tensor, *, keep: bool = False) -> Tensor:
@@ -81,7 +87,7 @@ class Tape:
         keep: more outputs of the same forward pass will be asked for.
         """
         (gradient,) = self.gradients(output, [tensor], keep=keep)
-        with torch._C.DisableTorchFunction():
+        with unseen():
             return tensor.detach() * gradient
 
 

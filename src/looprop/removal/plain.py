@@ -7,40 +7,61 @@ from torch import Tensor
 
 from looprop.errors import InputError, ModelError
 from looprop.intercept.sites import barring
-from looprop.models.adapter import Adapter
+from looprop.models.adapter import Adapter, Removal
 from looprop.models.subject import Subject
 
 Runner = Callable[[Tensor], Tensor]
 """Kept positions (B, T) bool -> logits (B, K, C)."""
 
 
-def attention_mask(subject: Subject) -> Runner:
-    """The paper's removal: a removed token's key is barred for every row, by the model's own attention mask."""
-
-    def run(keep: Tensor) -> Tensor:
-        inputs = {key: value.expand(len(keep), *value.shape[1:]) for key, value in subject.encoded.inputs.items()}
-        inputs["attention_mask"] = keep.to(inputs["input_ids"])
-        if subject.adapter.causal and "position_ids" in subject.adapter.arguments:
-            inputs["position_ids"] = torch.arange(keep.shape[1], device=keep.device).expand(len(keep), -1)
-        return subject.adapter.forward(inputs, positions=subject.target.positions)
-
-    return run
-
-
-def injected_mask(subject: Subject) -> Runner:
-    """The same for models that take no mask: keys are barred at the attention sites themselves."""
+def plain_runner(subject: Subject, removal: Removal) -> Runner:
+    """The plain way of one kind of removal, or an error that says which kinds the input can take."""
     adapter = subject.adapter
-    layers = adapter.attention_layers(subject.encoded)
+    if removal not in adapter.removals:
+        allowed = " or ".join(map(repr, adapter.removals))
+        raise InputError(f"removal={removal!r} is not for {adapter.noun}, which take {allowed}")
+    if removal == "delete":
+        return without_padding(_deleted(subject), adapter, lambda keep: keep.sum(1))
+    if removal == "attention-mask":
+        run = _masked(subject) if adapter.takes_mask else _injected_mask(subject)
+    elif removal == "zero":
+        run = _zeroed(subject)
+    else:
+        run = _replaced(subject, adapter.token_id(removal))
+    return without_padding(run, adapter)
+
+
+def _forward(subject: Subject, inputs: dict[str, Tensor]) -> Tensor:
+    return subject.adapter.forward(inputs, positions=subject.target.positions)
+
+
+def _masked(subject: Subject) -> Runner:
+    """The paper's removal: a removed token's key is barred for every row, by the model's own attention mask."""
+    return lambda keep: _forward(subject, subject.adapter.masked(subject.encoded, keep))
+
+
+def _zeroed(subject: Subject) -> Runner:
+    """A removed element of a tensor, or a removed patch of an image, is set to zero."""
+    return lambda keep: _forward(subject, subject.adapter.zeroed(subject.encoded, keep))
+
+
+def _replaced(subject: Subject, token: int) -> Runner:
+    """A removed token is replaced by another (mask or padding token), which everybody still reads."""
+    return lambda keep: _forward(subject, subject.adapter.replaced(subject.encoded, keep, token))
+
+
+def _injected_mask(subject: Subject) -> Runner:
+    """Barred keys for models that take no mask: at the attention sites themselves."""
+    adapter, encoded = subject.adapter, subject.encoded
+    layers = adapter.attention_layers(encoded)
     if layers == 0:
         raise InputError(f"{adapter.name} has no attention to mask: use removal='zero'")
 
     def run(keep: Tensor) -> Tensor:
-        inputs = {key: value.expand(len(keep), *value.shape[1:]) for key, value in subject.encoded.inputs.items()}
-        before = adapter.leading_positions(subject.encoded)  # class tokens that stand before the first patch
+        before = adapter.leading_positions(encoded)  # class tokens that stand before the first patch
         barred = torch.cat([torch.zeros(len(keep), before, dtype=torch.bool, device=keep.device), ~keep], 1)
-        mode = barring(barred)
-        with mode:
-            logits = adapter.forward(inputs, positions=subject.target.positions)
+        with barring(barred) as mode:
+            logits = _forward(subject, adapter.whole(encoded, len(keep)))
         if mode.met != layers:
             raise ModelError(
                 f"{mode.met} attention sites were masked and the model has {layers}: its attention is not understood; "
@@ -51,36 +72,12 @@ def injected_mask(subject: Subject) -> Runner:
     return run
 
 
-def replaced_token(subject: Subject, token: int) -> Runner:
-    """A removed token is replaced by another (mask or padding token), which everybody still reads."""
-
-    def run(keep: Tensor) -> Tensor:
-        inputs = {key: value.expand(len(keep), *value.shape[1:]) for key, value in subject.encoded.inputs.items()}
-        inputs["input_ids"] = torch.where(keep, inputs["input_ids"], token)
-        return subject.adapter.forward(inputs, positions=subject.target.positions)
-
-    return run
-
-
-def zeroed(subject: Subject) -> Runner:
-    """A removed element of a tensor, or a removed patch of an image, is set to zero."""
-    (name,) = subject.encoded.inputs
-
-    def run(keep: Tensor) -> Tensor:
-        whole = subject.encoded.inputs[name]
-        inputs = {name: whole * subject.adapter.spread(keep, whole).to(whole.dtype)}
-        return subject.adapter.forward(inputs, positions=subject.target.positions)
-
-    return run
-
-
-def deleted(subject: Subject) -> Runner:
+def _deleted(subject: Subject) -> Runner:
     """A removed token is cut out: those after it move up."""
-    adapter = subject.adapter
 
     def run(keep: Tensor) -> Tensor:
-        batch, _ = adapter.collate([subject.encoded.only(kept.nonzero()[:, 0].tolist()) for kept in keep])
-        return adapter.forward(batch, positions=subject.target.positions)
+        left = [subject.encoded.only(kept.nonzero()[:, 0].tolist()) for kept in keep]
+        return _forward(subject, subject.adapter.collate(left)[0])
 
     return run
 
@@ -99,36 +96,3 @@ def without_padding(runner: Runner, adapter: Adapter, lengths: Callable[[Tensor]
         return torch.cat([runner(keep[group]) for group in groups])[torch.cat(groups).argsort()]
 
     return run
-
-
-def token_runner(subject: Subject, kind: str) -> Runner:
-    """Removal by replacement: "mask-token" or "pad-token"."""
-    tokenizer = getattr(subject.adapter, "tokenizer", None)
-    name = "mask_token_id" if kind == "mask-token" else "pad_token_id"
-    token = getattr(tokenizer, name, None)
-    if token is None:
-        raise InputError(
-            f"the tokenizer of {subject.adapter.name} has no {kind.replace('-', ' ')}: use another removal"
-        )
-    return replaced_token(subject, int(token))
-
-
-def runner(subject: Subject, kind: str) -> Runner:
-    """The plain way of one kind of removal, or an error that says which kinds the input can take."""
-    text = "input_ids" in subject.encoded.inputs
-    if kind == "attention-mask":
-        return (
-            attention_mask(subject)
-            if text and "attention_mask" in subject.adapter.arguments
-            else injected_mask(subject)
-        )
-    if kind == "zero":
-        if text:
-            raise InputError(
-                "removal='zero' is for tensors and images; texts take 'attention-mask', 'mask-token', 'pad-token' or "
-                "'delete'"
-            )
-        return zeroed(subject)
-    if not text:
-        raise InputError(f"removal={kind!r} is for texts; images take 'attention-mask' or 'zero', tensors 'zero'")
-    return deleted(subject) if kind == "delete" else token_runner(subject, kind)

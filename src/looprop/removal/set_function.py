@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -14,45 +13,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from looprop.errors import InputError, ModelError, UnknownNameError
-from looprop.models.subject import Subject
-from looprop.removal import plain
+from looprop.models.adapter import Removal
+from looprop.models.subject import Subject, Values
 from looprop.removal.batching import fill, pack, run_halving
-from looprop.removal.shortcuts.choose import AGREEMENT as AGREEMENT
-from looprop.removal.shortcuts.choose import Quick, quick_way
+from looprop.removal.plain import plain_runner
+from looprop.removal.shortcuts.choose import Shortcut, choose_shortcut
 
-Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 Precision = Literal["float32", "bfloat16"]
 
 # Positions per batch: enough to fill the matrix products; on a CPU few enough for its caches.
-BUDGET = {"cpu": 1024}
-BUDGET_ELSEWHERE = 16_384
-# Elements of a plain tensor that count as one position.
-ELEMENTS = 256
-
-
-@dataclass
-class Count:
-    """How many subsets were asked for and how many had to be computed."""
-
-    asked: int = 0
-    computed: int = 0
-
-    @property
-    def saved(self) -> int:
-        """Subsets that were known already."""
-        return self.asked - self.computed
-
-
-def default_removal(subject: Subject) -> Removal:
-    """Attention mask for texts, zero for tensors and images without tokens."""
-    return "attention-mask" if "input_ids" in subject.encoded.inputs else "zero"
+ON_CPU, ELSEWHERE = 1024, 16_384
 
 
 class SetFunction:
     """Answers every question of what is left when features are removed.
 
     removal: how; None takes the default of the kind of input. precision: "bfloat16" is quicker on some machines and
-    less exact. quick: leave out rows that nobody reads, where that is proven to agree with plain plain.
+    less exact. quick: leave out rows that nobody reads, where that is proven to agree with plain masking.
     budget: how many positions one batch may hold; None takes what suits the device.
     """
 
@@ -63,24 +40,25 @@ class SetFunction:
         removal: Removal | None = None,
         precision: Precision = "float32",
         quick: bool = True,
-        budget: int | None = None,
+        batch_positions: int | None = None,
     ) -> None:
-        self.removal: Removal = removal or default_removal(subject)
+        adapter = subject.adapter
+        self.removal: Removal = removal or adapter.removals[0]
         if self.removal not in get_args(Removal):
             raise UnknownNameError("removal", str(self.removal), get_args(Removal))
         if precision not in get_args(Precision):
             raise UnknownNameError("precision", str(precision), get_args(Precision))
-        if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
-            raise InputError(f"budget must be an integer >= 1, got {budget!r}")
+        if batch_positions is not None and (type(batch_positions) is not int or batch_positions < 1):
+            raise InputError(f"batch_positions must be an integer >= 1, got {batch_positions!r}")
         if not subject.features:
             raise InputError("the input has no features")
         self.subject, self.precision, self.quick = subject, precision, quick
-        self._known: dict[bytes, float] = subject.memo.setdefault(("values", self.removal, precision), {})
-        self.count: Count = subject.memo.setdefault(("count", self.removal, precision), Count())
+        self.count = subject.known.values.setdefault((self.removal, precision), Values())
+        self._known = self.count.by_subset
         self._device = next(iter(subject.encoded.inputs.values())).device
-        usual = BUDGET.get(self._device.type, BUDGET_ELSEWHERE)
-        self.budget = budget or min(usual, subject.adapter.budget or usual)
-        self._runner = self._plain()
+        usual = ON_CPU if self._device.type == "cpu" else ELSEWHERE
+        self.batch_positions = batch_positions or min(usual, adapter.facts.batch_positions or usual)
+        self._plain = plain_runner(subject, self.removal)
         member = torch.zeros(len(subject.features), len(subject.encoded), dtype=torch.bool)
         for feature, positions in enumerate(subject.features):
             member[feature, list(positions)] = True
@@ -98,6 +76,11 @@ class SetFunction:
         if missing:
             self._compute(tokens, missing)
         return np.array([self._known[key] for key in keys])
+
+    @property
+    def way(self) -> str:
+        """How variants are run: by plain masking, or by a shortcut that was proven to agree with it."""
+        return "plain" if self._shortcut is None else self._shortcut.name
 
     def learn(self, keep: NDArray[np.bool_], values: NDArray[np.float64]) -> None:
         """Take over values that were computed elsewhere: rows of kept features (N, F), and the target's value for each
@@ -136,7 +119,7 @@ class SetFunction:
         with self.subject.adapter.evaluating(), torch.inference_mode(), self._cast():
             for batch in batches:
                 chosen = [todo[b] for b in batch]
-                each = min(rows.shape[1], self.budget // len(chosen))  # positions, at most
+                each = min(rows.shape[1], self.batch_positions // len(chosen))  # positions, at most
                 values = run_halving(
                     chosen,
                     lambda part: self._values(rows[part]),
@@ -148,19 +131,20 @@ class SetFunction:
 
     def _remember(self, positions: int) -> None:
         """Memory ran out: from now on batches of this model hold no more than what is tried next."""
-        self.budget = self.subject.adapter.budget = max(1, min(self.budget, positions))
+        fewer = max(1, min(self.batch_positions, positions))
+        self.batch_positions = self.subject.adapter.facts.batch_positions = fewer
 
     def _batches(self, rows: Tensor) -> list[list[int]]:
         """Which variants are run together, by how many positions each takes."""
-        quick = self._quick
-        if quick is None:
+        shortcut = self._shortcut
+        if shortcut is None:
             lengths = self._plain_lengths(rows)
             # What is cut out leaves different lengths: never one batch, since padding may reach a model's answer.
             return self._packed(lengths, lengths if self.removal == "delete" else [0] * len(lengths))
-        lengths = quick.lengths(rows).tolist()
-        if not quick.padded:
-            return list(fill(lengths, self.budget))
-        if quick.columns:
+        lengths = shortcut.lengths(rows).tolist()
+        if not shortcut.padded:
+            return list(fill(lengths, self.batch_positions))
+        if shortcut.columns:
             # Few rows of its own, but its attention reads the whole sequence.
             lengths = [max(length, rows.shape[1] // 8) for length in lengths]
         return self._packed(lengths, [0] * len(lengths))
@@ -170,22 +154,22 @@ class SetFunction:
         batches = []
         for value in dict.fromkeys(apart):
             own = [i for i, of in enumerate(apart) if of == value]
-            batches += [[own[b] for b in batch] for batch in pack([lengths[i] for i in own], self.budget)]
+            batches += [[own[b] for b in batch] for batch in pack([lengths[i] for i in own], self.batch_positions)]
         return batches
 
     def _plain_lengths(self, rows: Tensor) -> list[int]:
         if self.removal == "delete":
             return [int(n) for n in rows.sum(1)]
-        plain_tensor = self.removal == "zero" and "pixel_values" not in self.subject.encoded.inputs
-        return [max(1, rows.shape[1] // ELEMENTS) if plain_tensor else rows.shape[1]] * len(rows)
+        return [self.subject.adapter.batch_positions(self.subject.encoded)] * len(rows)
 
     @cached_property
-    def _quick(self) -> Quick | None:
-        """A way that computes less, if it was proven on this model to agree with plain plain."""
-        return quick_way(self.subject, self._runner) if self.quick and self.removal == "attention-mask" else None
+    def _shortcut(self) -> Shortcut | None:
+        """A way that computes less, if it was proven on this model to agree with plain masking."""
+        wanted = self.quick and self.removal == "attention-mask"
+        return choose_shortcut(self.subject, self._plain) if wanted else None
 
     def _values(self, keep: Tensor) -> Tensor:
-        runner = self._runner if self._quick is None else self._quick.runner
+        runner = self._plain if self._shortcut is None else self._shortcut.runner
         logits = runner(keep.to(self._device))
         if len(logits) != len(keep):
             raise ModelError(
@@ -202,11 +186,6 @@ class SetFunction:
 
     def _cast(self) -> Any:
         return torch.autocast(self._device.type, torch.bfloat16) if self.precision == "bfloat16" else nullcontext()
-
-    def _plain(self) -> plain.Runner:
-        subject, kind = self.subject, self.removal
-        lengths = (lambda keep: keep.sum(1)) if kind == "delete" else None
-        return plain.without_padding(plain.runner(subject, kind), subject.adapter, lengths)
 
 
 def _keys(tokens: Tensor) -> list[bytes]:

@@ -9,8 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.changes import Changes
-from looprop.intercept.attention import additive_mask
-from looprop.intercept.sites import fused_call
+from looprop.intercept.attention import AttentionCall, additive_mask
 from looprop.propagation.location import module_path
 
 
@@ -93,7 +92,7 @@ class _Unfusing(TorchFunctionMode):
         if getattr(function, "__name__", "") != "scaled_dot_product_attention":
             return function(*args, **(kwargs or {}))
         self.met.append(module_path(self.root))
-        call = fused_call(0, args, kwargs or {})
+        call = AttentionCall.parse(0, args, kwargs or {})
         key, value = call.key, call.value
         if call.grouped:
             groups = call.query.shape[-3] // key.shape[-3]

@@ -10,8 +10,8 @@ from torch.overrides import TorchFunctionMode
 
 from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.changes import Changes
+from looprop.intercept.attention import AttentionCall
 from looprop.intercept.operations import operation_name
-from looprop.intercept.sites import fused_call
 from looprop.propagation.location import module_path
 
 _NOTE = "_looprop_product"
@@ -113,7 +113,7 @@ class _ScaleMoving(_Mode):
         name, in_place = operation_name(function)
         if name == "scaled_dot_product_attention":
             self.changed()
-            call = fused_call(0, args, kwargs)
+            call = AttentionCall.parse(0, args, kwargs)
             scale = call.query.shape[-1] ** -0.5 if call.scale is None else call.scale
             return function(
                 call.query * scale,

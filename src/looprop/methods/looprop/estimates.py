@@ -43,13 +43,13 @@ def first_estimate(subject: Subject, start: FirstOrder) -> FirstEstimate:
     member = member_matrix(subject).to(start.effect.device)
     counted = ~member.T
     if start.pooled is None:  # else nobody reads the rows that leave the mean
-        counted[subject.read_rows] = True
+        counted[subject.rows_read] = True
     effect = start.effect.double() * counted
     scores = effect.sum(0) + (0.0 if start.pooled is None else start.pooled.double())
     no_token = (
-        subject.read_out.everything or subject.reads_a_part or subject.adapter.leading_positions(subject.encoded) > 0
+        subject.answer_rows.everything or subject.reads_a_part or subject.adapter.leading_positions(subject.encoded) > 0
     )
-    rows = set() if no_token else set(subject.read_rows)
+    rows = set() if no_token else set(subject.rows_read)
     reads = np.array([any(p in rows for p in group) for group in subject.features])
     return FirstEstimate(start, member, effect, scores.cpu().numpy(), reads)
 

@@ -9,7 +9,6 @@ softmax renormalisation included; its effect on f is < df/dO_j, dO_j(I) >.
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,11 +19,9 @@ from looprop.errors import InputError
 from looprop.intercept.attention import heads_of_one
 from looprop.intercept.reductions import Reduction, recording
 from looprop.intercept.rows import Kept, keep_site
-from looprop.methods.rollout import site_weights
 from looprop.models.subject import Subject
 from looprop.propagation.plan import GRADIENT, Plan
-from looprop.propagation.tape import relevance
-from looprop.removal import plain
+from looprop.removal.plain import plain_runner
 
 Backward = Literal["gradient", "norm", "attnlrp", "cp"]
 
@@ -103,19 +100,14 @@ def member_matrix(subject: Subject) -> Tensor:
 
 def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
     """The first-order effect of every removal, with nothing inside an attention block linearised."""
-    adapter, plan = subject.adapter, BACKWARDS[backward]
+    adapter = subject.adapter
     member = member_matrix(subject)
     reductions: list[Reduction] = []
-    noting = recording((1, member.shape[1]), reductions) if subject.read_out.everything else nullcontext()
-    with (
-        adapter.evaluating(),
-        torch.enable_grad(),
-        relevance(adapter.model, plan, explained_weight=adapter.explained_weight, record=True) as tape,
-        noting,
-    ):
-        logits = adapter.forward(adapter.watch(tape, subject.encoded.inputs), positions=subject.target.positions)
-        with torch._C.DisableTorchFunction():
-            value = subject.target.value(logits)
+    noting = recording((1, member.shape[1]), reductions) if subject.answer_rows.everything else None
+    with adapter.traced(
+        subject.encoded.inputs, BACKWARDS[backward], positions=subject.target.positions, record=True, within=noting
+    ) as traced:
+        tape, logits, value = traced.tape, traced.logits, traced.value(subject.target)
         if not tape.sites:
             raise InputError(
                 f"{adapter.name} has no attention whose keys could be barred: looprop explains Transformers"
@@ -129,7 +121,7 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
     for site, gradient in zip(tape.sites, gradients, strict=True):
         assert site.value is not None
         assert site.output is not None
-        weights = site_weights(site).detach()
+        weights = site.all_weights().detach()
         values, outputs, slopes = (
             heads_of_one(t, weights) for t in (site.value.detach(), site.output.detach(), gradient)
         )
@@ -157,14 +149,14 @@ def leaves_the_mean(subject: Subject, asked: list[int]) -> bool:
 
     asked: which of the sums over rows, in order, the answer depends on.
     """
-    proofs, length = subject.adapter.proofs, len(subject.encoded)
-    if "leaves the mean" not in proofs:
+    facts, length = subject.adapter.facts, len(subject.encoded)
+    if facts.leaves_the_mean is None:
         leading = subject.adapter.leading_positions(subject.encoded)
         keep = torch.ones(1, length, dtype=torch.bool, device=subject.adapter.device)
         keep[0, length // 2] = False
         found: list[Reduction] = []
         with subject.adapter.evaluating(), torch.inference_mode(), recording((1, leading + length), found):
-            plain.runner(subject, "attention-mask")(keep)
+            plain_runner(subject, "attention-mask")(keep)
         own = [found[i].rows[0, leading + length // 2] for i in asked if i < len(found)]
-        proofs["leaves the mean"] = len(own) == len(asked) and not any(row.any() for row in own)
-    return proofs["leaves the mean"]
+        facts.leaves_the_mean = len(own) == len(asked) and not any(row.any() for row in own)
+    return facts.leaves_the_mean

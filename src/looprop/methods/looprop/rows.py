@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,11 +9,10 @@ from torch import Tensor
 from looprop.intercept.reductions import completing
 from looprop.intercept.rows import Kept, carrying
 from looprop.methods.looprop.first_order import FirstOrder
-from looprop.models.image_classifier import ImageClassifier
-from looprop.models.positions import first_position, position_table, takes_positions
+from looprop.models.facts import AGREEMENT, Situation
 from looprop.models.subject import Subject
 from looprop.removal.batching import run_halving
-from looprop.removal.set_function import AGREEMENT, SetFunction
+from looprop.removal.set_function import SetFunction
 
 # Scores (variants x heads x rows x positions), and rows in all, that one batch may hold.
 SCORES = 16_000_000
@@ -35,15 +33,15 @@ def can_carry(subject: Subject, intact: FirstOrder) -> bool:
     sites = intact.sites
     if not sites or subject.reads_a_part or len({site.key.shape[1] for site in sites}) != 1:
         return False
-    adapter = subject.adapter
-    if not isinstance(adapter, ImageClassifier) and not (
-        "input_ids" in subject.encoded.inputs and takes_positions(adapter)
-    ):
+    if not subject.adapter.runs_rows:
         return False
-    key = ("rows", len(subject.encoded).bit_length(), subject.read_out)
-    if key not in adapter.proofs:
-        adapter.proofs[key] = _agrees(subject, intact)
-    return adapter.proofs[key]
+    situation, carries = (
+        Situation(len(subject.encoded).bit_length(), subject.answer_rows),
+        subject.adapter.facts.carries,
+    )
+    if situation not in carries:
+        carries[situation] = _agrees(subject, intact)
+    return carries[situation]
 
 
 def _agrees(subject: Subject, intact: FirstOrder) -> bool:
@@ -52,7 +50,7 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
     leading = length - len(subject.encoded)
     if len(subject.encoded) < 2:
         return False
-    read = [] if subject.read_out.everything else subject.read_rows
+    read = [] if subject.answer_rows.everything else subject.rows_read
     removed = [leading + len(subject.encoded) // 2, leading + len(subject.encoded) // 3]
     removed += [row for row in read[:1] if row >= leading and row - leading not in subject.encoded.fixed]
     member = torch.zeros(len(removed), length, dtype=torch.bool, device=sites[0].key.device)
@@ -66,7 +64,7 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
         alone = torch.cat([exact_rows(subject, intact, few[i : i + 1], member[i : i + 1]).cpu() for i in range(2)])
     except (RuntimeError, IndexError):  # rows of this model cannot be run at all
         return False
-    single = replace(subject, features=tuple((i,) for i in range(len(subject.encoded))), memo={})
+    single = subject.afresh(features=tuple((i,) for i in range(len(subject.encoded))))
     plain = SetFunction(single, removal="attention-mask", quick=False)
     wanted = torch.cat(
         [
@@ -90,10 +88,10 @@ def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> l
     """
     worth = size.T.clone().masked_fill_(member.to(size.device), -1.0)  # nobody reads the rows of the feature itself
     chosen = (
-        member.to(size.device).clone() if subject.read_out.everything else torch.zeros_like(worth, dtype=torch.bool)
+        member.to(size.device).clone() if subject.answer_rows.everything else torch.zeros_like(worth, dtype=torch.bool)
     )
-    if not subject.read_out.everything:
-        chosen[:, subject.read_rows] = True
+    if not subject.answer_rows.everything:
+        chosen[:, subject.rows_read] = True
     worth[chosen] = -1.0
     left = min(max(0, total - int(chosen.sum())), int((worth >= 0).sum()))
     best = torch.argsort(worth.flatten(), descending=True, stable=True)[:left]
@@ -104,7 +102,7 @@ def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> l
 def exact_rows(subject: Subject, intact: FirstOrder, rows: list[Tensor], member: Tensor) -> Tensor:
     """The target when feature i is removed and only the rows in rows[i] feel it: (F,) for member (F, T)."""
     found = torch.zeros(len(rows), dtype=torch.float64, device=member.device)
-    at_front = not (subject.read_out.first or subject.read_out.everything)
+    at_front = not (subject.answer_rows.first or subject.answer_rows.everything)
     with subject.adapter.evaluating(), torch.inference_mode():
         for batch in _batches([len(r) for r in rows], intact.sites[0], most=ROWS if subject.adapter.batches else 1):
             chosen, real = _filled([rows[i] for i in batch], member[batch], at_front=at_front)
@@ -153,20 +151,10 @@ def _filled(rows: list[Tensor], member: Tensor, *, at_front: bool) -> tuple[Tens
 
 
 def _run(subject: Subject, intact: FirstOrder, rows: Tensor, barred: Tensor, real: Tensor) -> Tensor:
-    adapter, inputs, sites = subject.adapter, subject.encoded.inputs, intact.sites
-    if isinstance(adapter, ImageClassifier):
-        batch = {key: value.expand(len(rows), *value.shape[1:]) for key, value in inputs.items()}
-        wanted = rows[:, :, None]
-        mode = carrying(sites, rows, barred, select=lambda x: x.gather(1, wanted.expand(-1, -1, x.shape[2])))
-    else:
-        batch = {key: value.expand(len(rows), -1).gather(1, rows) for key, value in inputs.items()}
-        numbers, table = rows + first_position(adapter), position_table(adapter)
-        if intact.reduced and "attention_mask" in batch:  # what is removed leaves a mean
-            batch["attention_mask"] = (~barred.gather(1, rows)).to(batch["attention_mask"])
-        given = "position_ids" in adapter.arguments
-        if given:
-            batch["position_ids"] = numbers
-        mode = carrying(sites, rows, barred, positions=None if given or table is None else (table.weight, numbers))
-    with mode, completing(intact.reduced, rows, real) if intact.reduced else nullcontext():
+    adapter = subject.adapter
+    left_out = ~barred.gather(1, rows) if intact.reduced else None  # what is removed leaves a mean
+    batch, placed = adapter.at_rows(subject.encoded, rows, read=left_out)
+    completed = completing(intact.reduced, rows, real) if intact.reduced else nullcontext()
+    with carrying(intact.sites, rows, barred), placed, completed:
         logits = adapter.forward(batch, positions=subject.target.positions)
     return subject.target.value(logits).double()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from looprop.intercept.attention import AttentionSite, additive_mask
+from looprop.intercept.attention import AttentionCall, AttentionSite, attention_scores, shared_by_groups
 from looprop.propagation import operations
 from looprop.propagation.degrees import degree, noted
 from looprop.propagation.gradients import epsilon_factor, scale_gradient, weigh_gradient
@@ -26,54 +25,50 @@ MASK = -1e4
 def fused(call: Call) -> Any:
     """scaled_dot_product_attention.  AttnLRP: V gets 1/2 of the gradient, Q and K 1/4; CP-LRP: all of it to V."""
     mode = call.mode
-    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
-    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs, "dropout_p": 0.0}
-    query, key, value = given.pop("query"), given.pop("key"), given.pop("value")
-    mask = given.get("attn_mask")
-    if isinstance(mask, Tensor) and mask.requires_grad:
+    given = AttentionCall.parse(len(mode.sites) + 1, call.args, call.kwargs)
+    if isinstance(given.mask, Tensor) and given.mask.requires_grad:
         raise call.refuse("its mask depends on activations")
-    site = AttentionSite(len(mode.sites) + 1, fused=True)
+    site = AttentionSite(given.layer, fused=True)
     mode.sites.append(site)
     rule = call.plan.rule(site.layer)
     if rule == "gradient":
-        out = call.function(query, key, value, **given)
+        out = given.run()
     elif call.plan.epsilon:
-        out = _unfused(call, query, key, value, given, rule)
+        out = _unfused(call, given, rule)
     elif rule == "cp":
-        out = noted(call, call.function(query.detach(), key.detach(), value, **given), degree(value))
+        constant = given.but(query=given.query.detach(), key=given.key.detach())
+        out = noted(call, constant.run(), degree(given.value))
     else:
-        # A product is split only where both of its factors are activations: in halves, unless the canonical form counts
-        # more behind one.
-        behind = [degree(x) if x.requires_grad else 0 for x in (query, key, value)]
-        weights = min(1, behind[0] + behind[1])  # a softmax is one activation, whatever stands behind it
-        of_weights = weights / (weights + behind[2]) if weights else 0.0
-        shares = [of_weights * n / max(1, behind[0] + behind[1]) for n in behind[:2]] + [
-            behind[2] / max(1, weights + behind[2])
-        ]
-        parts = (
-            scale_gradient(x, share) if x.requires_grad else x
-            for x, share in zip((query, key, value), shares, strict=True)
-        )
-        out = noted(
-            call, call.function(*parts, **given), weights + behind[2] if call.plan.bilinear == "canonical" else 1
-        )
+        out = _split(call, given)
     if mode.record:
-        site.query, site.key, site.value, site.output = query, key, value, out
-        site.mask, site.causal, site.scale = mask, bool(given.get("is_causal", False)), given.get("scale")
+        site.query, site.key, site.value, site.output = given.query, given.key, given.value, out
+        site.mask, site.causal, site.scale = given.mask, given.causal, given.scale
     return out
 
 
-def _unfused(call: Call, query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any], rule: str) -> Tensor:
+def _split(call: Call, given: AttentionCall) -> Tensor:
+    """AttnLRP in one call: its products are split only where both of their factors are activations; in halves, unless
+    the canonical form counts more behind one.
+    """
+    factors = (given.query, given.key, given.value)
+    query, key, value = (degree(x) if x.requires_grad else 0 for x in factors)
+    weights = min(1, query + key)  # a softmax is one activation, whatever stands behind it
+    of_weights = weights / (weights + value) if weights else 0.0
+    of_scores = max(1, query + key)
+    shares = (of_weights * query / of_scores, of_weights * key / of_scores, value / max(1, weights + value))
+    parts = [scale_gradient(x, share) if x.requires_grad else x for x, share in zip(factors, shares, strict=True)]
+    out = given.but(query=parts[0], key=parts[1], value=parts[2]).run()
+    return noted(call, out, weights + value if call.plan.bilinear == "canonical" else 1)
+
+
+def _unfused(call: Call, given: AttentionCall, rule: str) -> Tensor:
     """The same attention step by step, with the stabiliser of a positive epsilon at each of its denominators."""
-    epsilon = call.plan.epsilon
-    if given.get("enable_gqa"):
-        groups = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
-    scale = given.get("scale") or 1.0 / math.sqrt(query.shape[-1])
-    scores = query @ key.transpose(-2, -1) * scale  # (B, H, T, T)
+    epsilon, query = call.plan.epsilon, given.query
+    key, value = (shared_by_groups(x, query) if given.grouped else x for x in (given.key, given.value))
+    scores = attention_scores(query, key, given.scale)  # (B, H, T, T)
     if scores.requires_grad:
         scores = weigh_gradient(scores, epsilon_factor(scores.detach(), epsilon, shares=_shares(query, key)))
-    mask = additive_mask(given.get("attn_mask"), bool(given.get("is_causal")), query.shape[-2], key.shape[-2], scores)
+    mask = given.added(scores)
     if mask is not None and scores.requires_grad and not is_mask(mask):  # a bias of positions is a term of a sum
         total = scores + mask
         scores = weigh_gradient(scores, epsilon_factor(total.detach(), epsilon))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from looprop.errors import LoopropError
+from looprop.intercept.attention import SiteBias, attention_scores
 from looprop.intercept.sites import WrittenSite
 from looprop.models.subject import Subject
 
@@ -22,43 +22,33 @@ from looprop.models.subject import Subject
 ROUNDING = 1e-5
 
 
-@dataclass(frozen=True)
-class SiteBias:
-    """One written-out site of the intact input: what is added to the scores (H, T, T), and the scale of the product
-    before it.
-    """
-
-    added: Tensor
-    scale: float
-
-
 def recorded_biases(subject: Subject) -> list[SiteBias] | None:
     """The biases of all sites, read off one run of the intact input; None where they are not known or too large to be
     recorded.
     """
-    if "biases" not in subject.memo:
-        subject.memo["biases"] = _known_or_none(subject)
-    found: list[SiteBias] | None = subject.memo["biases"]
-    return found
+    known = subject.known
+    if not known.biases_sought:
+        known.biases, known.biases_sought = _known_or_none(subject), True
+    return known.biases
 
 
 def _known_or_none(subject: Subject) -> list[SiteBias] | None:
-    proofs = subject.adapter.proofs
-    if not proofs.get("biases", True):  # a model that has none that could be read off
+    facts = subject.adapter.facts
+    if facts.biases is False:  # a model that has none that could be read off
         return None
     try:
-        found = _record(subject)
+        biases = _record(subject)
     except (RuntimeError, MemoryError):  # for this input
         return None
     except LoopropError:
-        found = None
-    proofs["biases"] = found is not None
-    return found
+        biases = None
+    facts.biases = biases is not None
+    return biases
 
 
 def _record(subject: Subject) -> list[SiteBias] | None:
-    with subject.adapter.recorded(subject.encoded) as (tape, _):
-        sites = tape.sites
+    with subject.adapter.traced(subject.encoded.inputs, record=True) as traced:
+        sites = traced.tape.sites
     biases: list[SiteBias] = []
     for site in sites:
         if site.bias is None or site.scale is None or site.bias.dim() != 4:
@@ -76,7 +66,7 @@ def biased_site(biases: Sequence[SiteBias], rows: Tensor, read: Tensor) -> Writt
 
     def weights(layer: int, query: Tensor, key: Tensor) -> Tensor:
         site = biases[layer - 1]
-        scores = query @ key.transpose(-2, -1) * site.scale  # (B, H, R, R)
+        scores = attention_scores(query, key, site.scale)  # (B, H, R, R)
         scores += site.added[:, rows[:, :, None], rows[:, None]].transpose(0, 1)
         return torch.softmax(scores.masked_fill_(barred, -math.inf), -1)
 

@@ -3,23 +3,22 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from looprop.errors import LoopropError
-from looprop.models.read_out import ReadOut
+from looprop.models.answer_rows import AnswerRows
+from looprop.models.facts import AGREEMENT, Situation
 from looprop.models.subject import Subject
 from looprop.removal.batching import run_halving
 from looprop.removal.plain import Runner, without_padding
-from looprop.removal.shortcuts.biases import SiteBias, recorded_biases
+from looprop.removal.shortcuts.biases import recorded_biases
 from looprop.removal.shortcuts.dropped import can_drop, dropped_rows, rows_needed
 from looprop.removal.shortcuts.packed import packed_rows
 
-# A quicker way is taken only where it agrees with plain masking to this, relative to the size of the values,
-AGREEMENT = 2e-5
-# and to this share of what the removals change: a way that forgets something is wrong by about as much.
+# A quicker way is taken only where it agrees with plain masking to AGREEMENT, relative to the size of the values, and
+# to this share of what the removals change: a way that forgets something is wrong by about as much.
 SHARE = 1e-3
 # On fewer positions there is nothing to gain, and too little to prove anything by.
 SHORTEST = 4
@@ -28,60 +27,51 @@ SHORTEST_SHARED = 10
 
 
 @dataclass(frozen=True)
-class Quick:
+class Shortcut:
     """A quicker way: its runner, and how many rows it computes for each variant (B, T) -> (B,).
 
     padded: are the variants of a batch filled up to the longest? columns: does each read the keys of the whole
         sequence?
     """
 
+    name: str
     runner: Runner
     lengths: Callable[[Tensor], Tensor]
     padded: bool = True
     columns: bool = False
 
 
-def quick_way(subject: Subject, plain: Runner) -> Quick | None:
+def choose_shortcut(subject: Subject, plain: Runner) -> Shortcut | None:
     """The quickest way that is proven on this model, if any."""
-    return next((make() for name, make in _ways(subject) if _proven(subject, name, make().runner, plain)), None)
+    return next((way for way in _ways(subject) if _proven(subject, way, plain)), None)
 
 
-def _ways(subject: Subject) -> Iterator[tuple[str, Callable[[], Quick]]]:
+def _ways(subject: Subject) -> Iterator[Shortcut]:
     """Those that may hold, quickest first."""
     if len(subject.encoded) < SHORTEST or not can_drop(subject) or subject.reads_a_part:
         return
-    sites = _attention_sites(subject)
-    if sites and subject.read_out == ReadOut(first=1):
-        yield f"packed, cut at {sites}", partial(_packed, subject, sites)
-    shares = (
-        subject.adapter.causal
-        and "past_key_values" in subject.adapter.arguments
-        and len(subject.encoded) >= SHORTEST_SHARED
-    )
-    cuts = (sites, 0) if sites and (subject.read_out.first or subject.read_out.last) else (0,)
+    sites, own = _attention_sites(subject), partial(_count_rows, subject)
+    if sites and subject.answer_rows == AnswerRows(first=1):
+        yield Shortcut(f"packed, cut at {sites}", packed_rows(subject, sites=sites), own, padded=False)
+    shares = subject.adapter.takes_past and len(subject.encoded) >= SHORTEST_SHARED
+    cuts = (sites, 0) if sites and (subject.answer_rows.first or subject.answer_rows.last) else (0,)
     for cut in cuts:
         if shares:
-            yield f"prefix, cut at {cut}", partial(_prefix, subject, cut)
-        yield f"rows, cut at {cut}", partial(_rows, subject, cut)
+            yield _prefix(subject, cut)
+        rows = dropped_rows(subject, sites=cut)
+        yield Shortcut(f"rows, cut at {cut}", without_padding(rows, subject.adapter, own), own)
     if sites and not subject.adapter.causal and (biases := recorded_biases(subject)) is not None:
-        yield f"rows with biases, cut at {cuts[0]}", partial(_rows, subject, cuts[0], biases)
+        rows = dropped_rows(subject, sites=cuts[0], biases=biases)
+        yield Shortcut(f"rows with biases, cut at {cuts[0]}", without_padding(rows, subject.adapter, own), own)
 
 
-def _prefix(subject: Subject, cut: int) -> Quick:
+def _prefix(subject: Subject, cut: int) -> Shortcut:
     # Only models of the transformers library get here, so that it is loaded already.
     from looprop.removal.shortcuts.prefix import PrefixSharing, rows_left
 
     lengths = partial(rows_left, subject)
-    return Quick(without_padding(PrefixSharing(subject, sites=cut), subject.adapter, lengths), lengths, columns=True)
-
-
-def _packed(subject: Subject, cut: int) -> Quick:
-    return Quick(packed_rows(subject, sites=cut), partial(_count_rows, subject), padded=False)
-
-
-def _rows(subject: Subject, cut: int, biases: list[SiteBias] | None = None) -> Quick:
-    lengths = partial(_count_rows, subject)
-    return Quick(without_padding(dropped_rows(subject, sites=cut, biases=biases), subject.adapter, lengths), lengths)
+    runner = without_padding(PrefixSharing(subject, sites=cut), subject.adapter, lengths)
+    return Shortcut(f"prefix, cut at {cut}", runner, lengths, columns=True)
 
 
 def _count_rows(subject: Subject, keep: Tensor) -> Tensor:
@@ -99,21 +89,19 @@ def _attention_sites(subject: Subject) -> int:
         return 0
 
 
-def _proven(subject: Subject, name: str, runner: Runner, plain: Runner) -> bool:
+def _proven(subject: Subject, way: Shortcut, plain: Runner) -> bool:
     """Proven once per model and order of magnitude of the length, and again for every longer input: a window ends
     somewhere.
     """
-    proofs: dict[Any, bool] = subject.adapter.proofs
     length = len(subject.encoded)
-    kind = (name, length.bit_length(), subject.read_out)
-    known = {
-        key[3]: holds for key, holds in dict(proofs).items() if key[:3] == kind
-    }  # a copy: other threads may prove, too
+    situation = Situation(length.bit_length(), subject.answer_rows)
+    proofs = subject.adapter.facts.shortcuts.setdefault((way.name, situation), {})
+    known = dict(proofs)  # a copy: other threads may prove, too
     if not all(known.values()):
         return False
     if length > max(known, default=0):
-        proofs[*kind, length] = _agrees(subject, runner, plain)
-    return proofs.get((*kind, length), True)
+        proofs[length] = known[length] = _agrees(subject, way.runner, plain)
+    return known.get(length, True)
 
 
 def _agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:
@@ -140,7 +128,7 @@ def _samples(subject: Subject) -> Tensor:
     keep[0] = True
     keep[0, 1] = False
     keep[1, [length // 2, -1]] = False
-    keep[2, subject.read_rows[0]] = False
+    keep[2, subject.rows_read[0]] = False
     keep[4, 0] = False
     keep[:, sorted(subject.encoded.fixed)] = True
     return keep

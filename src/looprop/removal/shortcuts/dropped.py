@@ -1,44 +1,42 @@
 """Removal by attention mask without computing what nobody reads.
 
-A token whose key is barred for every row influences nothing, so its row is dropped instead of masked; the read-out row
-stays. Before the first attention each position is computed once, after the last only the read-out. Causal models also
-share what stands before the first removed token.
+A token whose key is barred for every row influences nothing, so its row is dropped instead of masked; rows that the
+answer is read from stay. Before the first attention each position is computed once, after the last only those rows.
+Causal models also share what stands before the first removed token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
+from looprop.intercept.attention import SiteBias
 from looprop.intercept.fewer_rows import FewerRowsMode
 from looprop.intercept.sites import SiteMode
-from looprop.models.positions import first_position, position_table, takes_positions, window
 from looprop.models.subject import Subject
-from looprop.removal.shortcuts.biases import SiteBias, biased_site
-
-Dropper = Callable[[Tensor], Tensor]
-"""Kept positions (B, T) -> logits (B, K, C), for rows of the batch in one go."""
+from looprop.removal.plain import Runner
+from looprop.removal.shortcuts.biases import biased_site
 
 
 def can_drop(subject: Subject) -> bool:
     """May rows be dropped at all? Positions must be given from outside, and every row must see every other."""
     adapter = subject.adapter
-    if "input_ids" not in subject.encoded.inputs or "attention_mask" not in adapter.arguments:
+    if not (adapter.takes_mask and adapter.runs_rows):
         return False
-    limit = window(adapter)
-    return (limit is None or len(subject.encoded) <= limit) and takes_positions(adapter)
+    window = adapter.positions.window
+    return window is None or len(subject.encoded) <= window
 
 
 def rows_needed(subject: Subject, keep: Tensor) -> Tensor:
-    """Rows that must be computed for each variant: the kept ones and the read-out, unless that is a mean over those
-    kept. (B, T)
+    """Rows that must be computed for each variant: the kept ones and those that the answer is read from, unless that is
+    a mean over those kept. (B, T)
     """
     needed = keep.clone()
-    if not subject.read_out.everything:
-        needed[:, subject.read_rows] = True
+    if not subject.answer_rows.everything:
+        needed[:, subject.rows_read] = True
     return needed
 
 
@@ -46,38 +44,26 @@ def fewer_rows(subject: Subject, sites: int, index: Tensor) -> AbstractContextMa
     """Leave out rows of the first and the last layer, of a model with so many attention sites that runs rows (B, R); 0
     leaves all.
     """
-    read = subject.read_out
+    read = subject.answer_rows
     if not sites or not (read.first or read.last):
         return nullcontext()
     rows = slice(0, read.first) if read.first else slice(-read.last, None)
     return FewerRowsMode(sites, index, lambda hidden: hidden[:, rows])
 
 
-def dropped_rows(subject: Subject, *, sites: int = 0, biases: Sequence[SiteBias] | None = None) -> Dropper:
+def dropped_rows(subject: Subject, *, sites: int = 0, biases: Sequence[SiteBias] | None = None) -> Runner:
     """Run each variant on its needed rows only, padded to the longest of the batch.
 
     biases: what the written-out attention sites add to the scores of the whole input, where that depends on distances.
     """
-    adapter, inputs = subject.adapter, subject.encoded.inputs
-    offset, table = first_position(adapter), position_table(adapter)
+    adapter = subject.adapter
 
     def run(keep: Tensor) -> Tensor:
-        needed = rows_needed(subject, keep)
-        index, present = gathered(needed, left=bool(subject.read_out.last))
-        batch = {
-            key: value.expand(len(keep), -1).gather(1, index)
-            for key, value in inputs.items()
-            if key != "attention_mask"
-        }
-        batch["attention_mask"] = (keep.gather(1, index) & present).to(batch["input_ids"])
-        positions, looked_up = index + offset, None
-        if "position_ids" in adapter.arguments:
-            batch["position_ids"] = positions
-        elif table is not None:
-            looked_up = (table.weight, positions)
-        written = None if biases is None else biased_site(biases, index, batch["attention_mask"].bool())
-        altered = SiteMode(positions=looked_up, written=written) if looked_up or written else nullcontext()
-        with fewer_rows(subject, sites, index), altered:
+        index, present = gathered(rows_needed(subject, keep), left=bool(subject.answer_rows.last))
+        read = keep.gather(1, index) & present
+        batch, placed = adapter.at_rows(subject.encoded, index, read=read)
+        answered = nullcontext() if biases is None else SiteMode(written=biased_site(biases, index, read))
+        with fewer_rows(subject, sites, index), answered, placed:
             return adapter.forward(batch, positions=subject.target.positions)
 
     return run

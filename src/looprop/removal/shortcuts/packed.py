@@ -1,7 +1,6 @@
 """Many variants in one long row, without padding and without masks: attention stays within each variant."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,9 +8,8 @@ import torch
 from torch import Tensor
 
 from looprop.errors import ModelError
+from looprop.intercept.attention import AttentionCall
 from looprop.intercept.fewer_rows import FewerRowsMode
-from looprop.intercept.sites import FusedCall, SiteMode
-from looprop.models.positions import first_position, position_table
 from looprop.models.subject import Subject
 from looprop.removal.shortcuts.dropped import rows_needed
 
@@ -33,7 +31,7 @@ class Block:
         return self.start + self.count * self.length
 
 
-def attend_within(blocks: list[Block], call: FusedCall, last: bool) -> Tensor:
+def attend_within(blocks: list[Block], call: AttentionCall, last: bool) -> Tensor:
     """Attention within each variant of the long row; at the last site only for the first row of each."""
     if call.mask is not None or call.causal or call.grouped or call.query.dim() != 4 or len(call.query) != 1:
         raise ModelError("attention that is more than queries, keys and values of one row cannot be packed")
@@ -55,8 +53,7 @@ def attend_within(blocks: list[Block], call: FusedCall, last: bool) -> Tensor:
 
 def packed_rows(subject: Subject, *, sites: int) -> Callable[[Tensor], Tensor]:
     """Run all variants on their needed rows in one long row. Kept positions (B, T) -> logits (B, 1, C)."""
-    adapter, inputs = subject.adapter, subject.encoded.inputs
-    offset, table = first_position(adapter), position_table(adapter)
+    adapter = subject.adapter
 
     def run(keep: Tensor) -> Tensor:
         needed = rows_needed(subject, keep)
@@ -72,15 +69,10 @@ def packed_rows(subject: Subject, *, sites: int) -> Callable[[Tensor], Tensor]:
             else:
                 blocks.append(Block(last.stop, 1, lengths[i], barred[i]))
         index = needed[order].nonzero()[:, 1][None]  # (1, N) positions
-        batch = {name: value.gather(1, index) for name, value in inputs.items()}
-        numbers: AbstractContextManager[object] = nullcontext()
-        if "position_ids" in adapter.arguments:
-            batch["position_ids"] = index + offset
-        elif table is not None:
-            numbers = SiteMode(positions=(table.weight, index + offset))
+        batch, placed = adapter.at_rows(subject.encoded, index)
         first = torch.tensor(starts, device=keep.device)
         mode = FewerRowsMode(sites, index, lambda rows: rows[0, first][:, None], partial(attend_within, blocks))
-        with mode, numbers:
+        with mode, placed:
             return adapter.forward(batch)
 
     return run

@@ -7,7 +7,6 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from looprop.models.positions import window
 from looprop.models.subject import Subject
 from looprop.removal.shortcuts.dropped import fewer_rows, gathered, rows_needed
 
@@ -22,7 +21,7 @@ class _Prefix(DynamicLayer):  # type: ignore[misc]
 
 
 def shared_prefix(subject: Subject, keep: Tensor) -> Tensor:
-    """How many leading positions each variant leaves untouched; the read-out is always computed. (B, T) -> (B,)"""
+    """How many leading positions each variant leaves untouched; rows that are read are always computed: (B,)."""
     return keep.to(torch.uint8).cumprod(1).sum(1).clamp(max=len(subject.encoded) - subject.target.positions)
 
 
@@ -40,34 +39,27 @@ class PrefixSharing:
 
     def __call__(self, keep: Tensor) -> Tensor:
         """The logits (B, K, C) of variants (B, T)."""
-        subject, adapter, reads = self.subject, self.subject.adapter, self.subject.target.positions
+        subject, adapter = self.subject, self.subject.adapter
         shared = shared_prefix(subject, keep)  # (B,)
-        if window(adapter) is not None:
+        if adapter.positions.window is not None:
             # A window counts columns: with one prefix for all there are no more of them than positions.
             shared = shared.min().expand(len(keep))
         longest = int(shared.max())
         before = torch.arange(keep.shape[1], device=keep.device)[None] < shared[:, None]  # (B, T)
         index, present = gathered(rows_needed(subject, keep) & ~before, left=True)
-        ids = subject.encoded.inputs["input_ids"].expand(len(keep), -1).gather(1, index)
         # A variant reads its own prefix only, and of its own rows those that are kept.
-        mask = torch.cat([before[:, :longest], keep.gather(1, index) & present], 1).to(ids)
-        batch: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "position_ids": index}
-        if longest:
-            batch["past_key_values"] = self._past(longest)
-        with fewer_rows(subject, self.sites, index):
-            logits: Tensor = adapter.model(**batch, **self._less(reads), use_cache=longest > 0).logits
-        return logits[:, -reads:]
-
-    def _less(self, positions: int) -> dict[str, int]:
-        return {"logits_to_keep": positions} if "logits_to_keep" in self.subject.adapter.arguments else {}
+        read = torch.cat([before[:, :longest], keep.gather(1, index) & present], 1)
+        batch, placed = adapter.at_rows(subject.encoded, index, read=read)
+        past = {"past_key_values": self._past(longest)} if longest else {}
+        with fewer_rows(subject, self.sites, index), placed:
+            return adapter.forward({**batch, **past}, positions=subject.target.positions)
 
     def _past(self, length: int) -> DynamicCache:
         if self._cache is None:
             # A cache without a configuration keeps all positions, also those that slide out of a window at the very
             # end.
             cache = DynamicCache()
-            ids = self.subject.encoded.inputs["input_ids"]
-            self.subject.adapter.model(input_ids=ids, past_key_values=cache, use_cache=True, **self._less(1))
+            self.subject.adapter.forward({**self.subject.encoded.inputs, "past_key_values": cache})
             self._cache = [(layer.keys, layer.values) for layer in cache.layers]
         past = DynamicCache()
         for keys, values in self._cache:

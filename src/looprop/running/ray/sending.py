@@ -68,7 +68,7 @@ def unpack_work(parcel: Parcel, device: torch.device) -> Any:
             adapter: Adapter = _load(*rest, device=device) if kind == "named" else pickle.loads(rest[0])
             adapter.model.to(device)
             if device.type == "cuda":
-                adapter.budget = positions_that_fit(adapter, torch.cuda.mem_get_info(device)[0])
+                adapter.facts.batch_positions = positions_that_fit(adapter, torch.cuda.mem_get_info(device)[0])
             return adapter
 
     return Unpickler(io.BytesIO(parcel.content)).load()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class ReadOut:
+class AnswerRows:
     """The `first` so many rows (a class token), the `last` so many (a decoder), some `inside`, or, without any of
     these, all (a mean).
     """
@@ -25,7 +25,7 @@ class ReadOut:
     def rows(self, length: int) -> list[int]:
         """Their numbers in a sequence of some length.
 
-        >>> ReadOut(first=1).rows(5), ReadOut(last=2).rows(5), ReadOut().rows(3)
+        >>> AnswerRows(first=1).rows(5), AnswerRows(last=2).rows(5), AnswerRows().rows(3)
         ([0], [3, 4], [0, 1, 2])
         """
         if self.everything:
@@ -33,20 +33,20 @@ class ReadOut:
         return list(self.inside) or [*range(self.first), *range(length - self.last, length)]
 
 
-def read_out_of(gradient: Tensor) -> ReadOut:
+def answer_rows_of(gradient: Tensor) -> AnswerRows:
     """From the gradient of an answer at the output of the last attention site (H, T, d): what is not read has none.
 
     >>> import torch
     >>> gradients = ([0.0, 0.0, 2.0], [0.0, 2.0, 0.0], [1.0, 2.0, 3.0])
-    >>> [read_out_of(torch.tensor(rows)[None, :, None]).rows(3) for rows in gradients]
+    >>> [answer_rows_of(torch.tensor(rows)[None, :, None]).rows(3) for rows in gradients]
     [[2], [1], [0, 1, 2]]
     """
     length = gradient.shape[1]
     read = gradient.ne(0).any(2).any(0).nonzero()[:, 0].tolist()
     if len(read) in (0, length):
-        return ReadOut()
+        return AnswerRows()
     if read == list(range(len(read))):
-        return ReadOut(first=len(read))
+        return AnswerRows(first=len(read))
     if read == list(range(length - len(read), length)):
-        return ReadOut(last=len(read))
-    return ReadOut(inside=tuple(read))
+        return AnswerRows(last=len(read))
+    return AnswerRows(inside=tuple(read))

@@ -1,0 +1,28 @@
+"""Models that would give wrong numbers, or none, are refused before anything is computed."""
+
+import torch
+from torch import nn
+
+from looprop.errors import ModelError
+
+
+def check_model(model: nn.Module) -> None:
+    """Raise for a model that would give wrong or no numbers."""
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"a model must be a torch.nn.Module, got {type(model).__name__}")
+    if next(model.parameters(), None) is None:
+        raise ModelError(f"{type(model).__name__} has no parameters")
+    halves = (p for p in model.parameters() if p.dtype in (torch.float16, torch.bfloat16) and p.device.type == "cpu")
+    if (half := next(halves, None)) is not None:
+        raise ModelError(
+            f"{type(model).__name__} is in {half.dtype} on a CPU, where its rounding spoils relevance: "
+            "use model.float()"
+        )
+    if any(p.is_meta for p in model.parameters()):
+        raise ModelError(f"{type(model).__name__} has parameters without data (device 'meta'): load its weights first")
+    implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    if isinstance(implementation, str) and ("flash" in implementation or "flex" in implementation):
+        raise ModelError(
+            f"attention is {implementation!r}, a kernel the engine cannot see into: load with "
+            "attn_implementation='sdpa' or 'eager'"
+        )
