@@ -67,7 +67,8 @@ class IntegratedGradients(Method):
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """One line per subject."""
-        return [self._attribute(subject) for subject in subjects]
+        with torch.inference_mode(False):  # the caller may be inside it, and gradients are needed
+            return [self._attribute(subject) for subject in subjects]
 
     def _attribute(self, subject: Subject) -> Attribution:
         adapter = subject.adapter
@@ -141,5 +142,7 @@ class _Line:
     def _run(self, points: Tensor) -> Tensor:
         subject = self.subject
         inputs, moved = subject.adapter.at_values(subject.encoded, points)
+        # What the caller encoded in inference mode cannot be kept for a backward pass.
+        inputs = {key: value.clone() if value.is_inference() else value for key, value in inputs.items()}
         with moved:
             return subject.target.value(subject.adapter.forward(inputs, positions=subject.target.positions))

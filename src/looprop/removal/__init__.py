@@ -4,12 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from looprop.removal.set_function import Precision, Removal, SetFunction
+    from looprop.models.adapter import Removal
+    from looprop.removal.set_function import Precision, SetFunction
 
 # Imported when first used: torch takes its time.
 _HOMES = {
     "Precision": "looprop.removal.set_function",
-    "Removal": "looprop.removal.set_function",
+    "Removal": "looprop.models.adapter",
     "SetFunction": "looprop.removal.set_function",
 }
 
