@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from looprop.errors import InputError, TargetError
-from looprop.models.evaluating import evaluating
+from looprop.propagation.modules import evaluating
 from looprop.propagation.plan import Plan
 from looprop.propagation.tape import relevance, unseen
 

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from looprop.methods.base import Attribution, Method
     from looprop.methods.names import method_names
-    from looprop.methods.propagating import cost, propagate
+    from looprop.methods.propagating import propagate
     from looprop.methods.registry import make_method, method_class, register
 
 # Imported when first used: the names of the methods are read without torch.
 _HOMES = {
     "Attribution": "looprop.methods.base",
     "Method": "looprop.methods.base",
-    "cost": "looprop.methods.propagating",
     "make_method": "looprop.methods.registry",
     "method_class": "looprop.methods.registry",
     "method_names": "looprop.methods.names",
@@ -24,7 +23,6 @@ _HOMES = {
 __all__ = [
     "Attribution",
     "Method",
-    "cost",
     "make_method",
     "method_class",
     "method_names",

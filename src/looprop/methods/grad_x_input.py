@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagating import cost, propagate
+from looprop.methods.propagating import propagate
 from looprop.models.subject import Subject
 from looprop.propagation.plan import GRADIENT
 
@@ -31,5 +31,4 @@ class GradientTimesInput(Method):
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """x * g, summed to features."""
-        found = propagate(subjects, GRADIENT, readout=self.readout)
-        return [Attribution(s.group(tokens), cost=cost(s, subjects)) for s, tokens in zip(subjects, found, strict=True)]
+        return propagate(subjects, GRADIENT, readout=self.readout)

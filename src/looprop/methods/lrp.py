@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagating import cost, propagate
+from looprop.methods.propagating import propagate
 from looprop.models.subject import Subject
 from looprop.propagation.plan import BiasShare, BilinearForm, Plan, parse_layers
 
@@ -73,13 +73,7 @@ class LRP(Method):
         """Relevance at the embeddings, summed to features."""
         plan = self._plan_for(subjects[0]) if self._open else self.plan
         found = propagate(subjects, plan, readout=self.readout)
-        attributions = []
-        for subject, tokens in zip(subjects, found, strict=True):
-            scores = subject.group(tokens)
-            attributions.append(
-                Attribution(scores, cost=cost(subject, subjects), residual=subject.output - float(scores.sum()))
-            )
-        return attributions
+        return [replace(a, residual=s.output - float(a.scores.sum())) for s, a in zip(subjects, found, strict=True)]
 
     def _plan_for(self, subject: Subject) -> Plan:
         """An open range of layers, `4:`, ends at the model's last layer."""

@@ -2,7 +2,8 @@
 method.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from looprop.errors import InputError, ModelError
+from looprop.methods.base import Attribution
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 from looprop.propagation.tape import unseen
@@ -24,8 +26,8 @@ Combine = Callable[[Tensor, Tensor], Tensor]
 
 def propagate(
     subjects: Sequence[Subject], plan: Plan, *, readout: str = "word", combine: Combine = torch.mul
-) -> list[NDArray[np.float64]]:
-    """Relevance of every position (not feature) of every subject: R = x * g, summed over the embedding.
+) -> list[Attribution]:
+    """One attribution per subject: R = x * g, summed over the embedding and over the positions of each feature.
 
     plan: the rules of the backward pass; `GRADIENT` is the ordinary gradient. readout: at the word embedding, or at the
     sum with positions and token types. combine: what is made of x and g, element by element, before it is summed over
@@ -33,34 +35,32 @@ def propagate(
     """
     if readout not in ("word", "sum"):
         raise InputError(f"readout must be 'word' or 'sum', got {readout!r}")
-    found: dict[int, NDArray[np.float64]] = {}
+    scores: dict[int, NDArray[np.float64]] = {}
     for batch in batches(subjects):
-        for index, scores in zip(batch, _propagate([subjects[i] for i in batch], plan, readout, combine), strict=True):
-            found[index] = scores
-    return [found[i] for i in range(len(subjects))]
+        own = _propagate([subjects[i] for i in batch], plan, readout, combine)
+        scores |= dict(zip(batch, own, strict=True))
+    sharing = Counter(id(s.encoded) for s in subjects)  # all targets of one input share its forward pass
+    return [Attribution(scores[i], cost=2.0 + 1.0 / sharing[id(s.encoded)]) for i, s in enumerate(subjects)]
 
 
-def cost(subject: Subject, subjects: Sequence[Subject]) -> float:
-    """Backward 2, and a forward that all targets of one input share."""
-    return 2.0 + 1.0 / sum(s.encoded is subject.encoded for s in subjects)
-
-
-def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> Iterator[list[int]]:
+def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> list[list[int]]:
     """Indices of subjects that run together: of similar length, reading as many positions, within a budget of tokens.
 
     Subjects of one input with different targets differ only in their read-out: they share a batch, and a row of it.
     """
+    if len(subjects) == 1:
+        return [[0]]
     order = sorted(range(len(subjects)), key=lambda i: (subjects[i].target.positions, len(subjects[i].encoded), i))
-    batch: list[int] = []
+    found: list[list[int]] = []
     for i in order:
+        batch = found[-1] if found else []
         longest = len(subjects[i].encoded)
         same = not batch or subjects[batch[0]].target.positions == subjects[i].target.positions
-        if batch and (not same or _apart(subjects[batch[-1]], subjects[i]) or longest * (len(batch) + 1) > tokens):
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
+        apart = not batch or not same or _apart(subjects[batch[-1]], subjects[i])
+        if apart or longest * (len(batch) + 1) > tokens:
+            found.append([])
+        found[-1].append(i)
+    return found
 
 
 def _apart(one: Subject, other: Subject) -> bool:
@@ -92,7 +92,7 @@ def _propagate(subjects: Sequence[Subject], plan: Plan, readout: str, combine: C
             (gradient,) = tape.gradients(value, [tensor], keep=number < len(rounds))
             with unseen():
                 by_position = adapter.token_scores(combine(tensor.detach(), gradient)).double().cpu()  # (B, T)
-            scores |= {i: by_position[row_of[i]][own[row_of[i]] >= 0].numpy() for i in chosen}
+                scores |= {i: by_position[row_of[i]][own[row_of[i]] >= 0].numpy() for i in chosen}
     for i, subject in enumerate(subjects):
         subject.note_output(float(values[i].detach()))
         if not np.isfinite(scores[i]).all():
@@ -100,7 +100,7 @@ def _propagate(subjects: Sequence[Subject], plan: Plan, readout: str, combine: C
                 f"{adapter.name} gives relevances that are NaN or infinite under this plan; a larger epsilon or "
                 "bias='keep' may help"
             )
-    return [scores[i] for i in range(len(subjects))]
+    return [subject.group(scores[i]) for i, subject in enumerate(subjects)]
 
 
 def _rounds(row_of: Sequence[int]) -> list[list[int]]:

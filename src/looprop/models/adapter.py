@@ -21,11 +21,11 @@ from looprop.intercept.attention import heads_of_one
 from looprop.models.answer_rows import AnswerRows, answer_rows_of
 from looprop.models.checking import check_model
 from looprop.models.encoded import Encoded
-from looprop.models.evaluating import evaluating
 from looprop.models.facts import AGREEMENT, SHORTEST_PROOF, Facts
 from looprop.models.positions import Positions, positions_of
-from looprop.models.target import Target, TargetLike
+from looprop.models.target import Target, TargetLike, resolve_target
 from looprop.models.traced import Traced
+from looprop.propagation.modules import evaluating
 from looprop.propagation.plan import GRADIENT, Plan
 from looprop.propagation.tape import Tape, relevance, unseen
 
@@ -145,9 +145,12 @@ class Adapter(ABC):
             raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
         return logits
 
-    @abstractmethod
     def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
-        """The target on the intact input; a continuation also extends the input."""
+        """The target on the intact input: a class by number or label, a contrast of two, or the predicted one.
+
+        The input comes along, since the target may extend it (a continuation).
+        """
+        return encoded, resolve_target(target, self.logits(encoded)[-1], self.labels)
 
     # How its input can be altered
 

@@ -13,7 +13,6 @@ from looprop.intercept.lookup import EmbeddedMode
 from looprop.intercept.sites import SiteMode
 from looprop.models.adapter import Adapter, Altered
 from looprop.models.encoded import Encoded
-from looprop.models.target import Target, TargetLike, resolve_target
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
 
@@ -63,10 +62,6 @@ class ImageClassifier(Adapter):
         names = tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
         none, flags = (None,) * len(names), (False,) * len(names)
         return Encoded({"pixel_values": pixels.to(self.device, self.dtype)}, names, "", none, flags, none)
-
-    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
-        """A class by number or label, a contrast of two, or the predicted one."""
-        return encoded, resolve_target(target, self.logits(encoded)[-1], self.labels)
 
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The pixels are the explained input."""

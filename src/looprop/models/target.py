@@ -1,6 +1,6 @@
 """What is explained: one number read off a model's logits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 
 import torch
@@ -16,24 +16,20 @@ class Target:
     """One number read off the logits (B, K, C) of the last K positions that the model answers.
 
     index: a class, or the token ids of a continuation. against: the class to subtract, for a contrast.
+    key: what results call this target. positions: how many of the last positions' logits it reads.
     """
 
     index: tuple[int, ...]
     label: str
     against: int | None = None
     continuation: bool = False
+    key: int | tuple[int, int] | str = field(init=False)
+    positions: int = field(init=False)
 
-    @property
-    def key(self) -> int | tuple[int, int] | str:
-        """What results call this target."""
-        if self.continuation:
-            return self.label
-        return self.index[0] if self.against is None else (self.index[0], self.against)
-
-    @property
-    def positions(self) -> int:
-        """How many of the last positions' logits it reads."""
-        return len(self.index) + 1 if self.continuation else 1
+    def __post_init__(self) -> None:
+        single = self.index[0] if self.against is None else (self.index[0], self.against)
+        object.__setattr__(self, "key", self.label if self.continuation else single)
+        object.__setattr__(self, "positions", len(self.index) + 1 if self.continuation else 1)
 
     def value(self, logits: Tensor) -> Tensor:
         """The target's value for each row: a logit, a difference of two, or a summed

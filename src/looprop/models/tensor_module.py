@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
-from looprop.models.target import Target, TargetLike, resolve_target
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
 
@@ -68,10 +67,6 @@ class TensorModule(Adapter):
                 f"{self.name} must map (B, ...) to (B,) or (B, C), got {shape} for a batch of {len(inputs['x'])}"
             )
         return logits[:, None, None] if logits.dim() == 1 else logits[:, None]
-
-    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
-        """A class by number, a contrast of two, or the predicted one."""
-        return encoded, resolve_target(target, self.logits(encoded)[-1], self.labels)
 
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensor itself is explained."""

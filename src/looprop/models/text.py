@@ -114,7 +114,7 @@ class TextAdapter(Adapter):
 
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
         """Several texts as one padded batch, and the positions of each row's own tokens."""
-        longest = max(len(item) for item in items)
+        longest = max(item.inputs["input_ids"].shape[1] for item in items)
         # What the model takes for padding, where it says; its tokenizer may have been given another.
         config = getattr(getattr(self.model, "config", None), "pad_token_id", None)
         pad = config if isinstance(config, int) else getattr(self.tokenizer, "pad_token_id", None) or 0
@@ -123,7 +123,7 @@ class TextAdapter(Adapter):
             fill = pad if key == "input_ids" else 0
             rows = [item.inputs[key] for item in items]
             inputs[key] = torch.cat([self._padded(row, longest, fill) for row in rows])
-        steps = [torch.arange(len(item))[None] for item in items]
+        steps = [torch.arange(item.inputs["input_ids"].shape[1])[None] for item in items]
         own = torch.cat([self._padded(step, longest, -1) for step in steps])
         return inputs, own
 

@@ -4,8 +4,6 @@ from typing import Any
 
 from torch import nn
 
-from looprop.models.encoded import Encoded
-from looprop.models.target import Target, TargetLike, resolve_target
 from looprop.models.text import TextAdapter
 
 
@@ -19,7 +17,3 @@ class TextClassifier(TextAdapter):
         # Classifiers on top of decoders look for the last token that is no padding, and take one text at a time without
         # it.
         self.batches = getattr(getattr(model, "config", None), "pad_token_id", 0) is not None
-
-    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
-        """A class by number or label, a contrast of two, or the predicted one."""
-        return encoded, resolve_target(target, self.logits(encoded)[-1], self.labels)

@@ -1,21 +1,25 @@
-"""One torch function call as the rules see it."""
+"""One torch function call as the rules see it, and the notes that the engine leaves on tensors.
+
+Every tensor that comes from the explained one carries a `Trace`: what the engine has to remember about it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from torch import Tensor
 
-from looprop.errors import RuleError
+from looprop.errors import RuleError, UnseenError
+from looprop.propagation import operations
 from looprop.propagation.location import module_path
 from looprop.propagation.plan import Plan
-from looprop.propagation.trace import Trace, mark, trace_of
 
 if TYPE_CHECKING:
     from looprop.propagation.mode import RelevanceMode
 
 Rule = Callable[["Call"], Any]
+_ATTRIBUTE = "_looprop_trace"
 # Arguments that rules look for by position.
 _BY_POSITION = ("input", "other", "exponent")
 
@@ -23,6 +27,78 @@ CUT_OFF = (
     "it takes activations out of the graph (detach, no_grad, inference mode, a custom autograd function), so that "
     "relevance would be lost"
 )
+
+
+class Trace(NamedTuple):
+    """A note on one tensor; hundreds are made in every pass, and a named tuple is the quickest to copy.
+
+    token: stands for the mode that saw the tensor being made; a tensor that carries gradient without it came from an
+        operation that the engine could not see.
+    origin: the tensor of which this one is a pointwise function (a chain of pointwise operations is one activation).
+    at_zero: the value of that pointwise function at 0; the identity rule needs it to be 0.
+    culprit: the operation that made `at_zero` differ from 0, or that made `held`.
+    linear: the pointwise function is a mere scaling, its graph is right as it is.
+    square: the pointwise function is a square (the beginning of a norm).
+    mean_square: a sum or mean of squares (the next part of a norm).
+    held: why a tensor that came from activations carries no gradient. "normaliser": a standard deviation or its
+        inverse, which may only multiply or divide; "weights": attention weights under CP-LRP; "cut": made with
+        gradients turned off.
+    product: a product of two activations, on its way to a softmax; holds the two factors.
+    factor: the number by which that product has been scaled since.
+    unweighted: that product before its epsilon factor, for a scale that is still to come.
+    site: the attention site whose weights this tensor holds.
+    degree: of how many activations this tensor is a product, linear operations aside; used by the canonical form of
+        products.
+    versions: of the tensor and its origin when the note was made; a change in place leaves them behind.
+    """
+
+    token: object
+    origin: Tensor | None = None
+    at_zero: float = 0.0
+    culprit: str = ""
+    linear: bool = True
+    square: bool = False
+    mean_square: bool = False
+    held: Literal["", "normaliser", "weights", "cut"] = ""
+    product: tuple[Tensor, Tensor] | None = None
+    factor: float = 1.0
+    unweighted: Tensor | None = None
+    site: int | None = None
+    degree: int = 1
+    versions: tuple[int, int] | None = None
+
+    def but(self, **changes: Any) -> Trace:
+        """A copy with some entries changed."""
+        return self._replace(**changes)
+
+
+def trace_of(tensor: Tensor) -> Trace | None:
+    """The note on a tensor, if there is one, without what a later change in place has made untrue."""
+    trace: Trace | None = getattr(tensor, _ATTRIBUTE, None)
+    if trace is None or trace.versions is None or trace.versions == _versions(tensor, trace.origin):
+        return trace
+    return trace.but(origin=None, square=False, mean_square=False, unweighted=None, versions=None)
+
+
+def trace_known(tensor: Tensor) -> Trace:
+    """The note on an activation: the mode refuses those without one before any rule sees them."""
+    trace = trace_of(tensor)
+    assert trace is not None
+    return trace
+
+
+def mark(tensor: Tensor, trace: Trace) -> Tensor:
+    """Leave a note on a tensor."""
+    if trace.origin is not None or trace.square or trace.mean_square or trace.unweighted is not None:
+        trace = trace._replace(versions=_versions(tensor, trace.origin))
+    elif trace.versions is not None:
+        trace = trace._replace(versions=None)
+    setattr(tensor, _ATTRIBUTE, trace)
+    return tensor
+
+
+def _versions(tensor: Tensor, origin: Tensor | None) -> tuple[int, int]:
+    return tensor._version, -1 if origin is None else origin._version
 
 
 class Call:
@@ -70,6 +146,43 @@ class Call:
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Call the torch function itself, with its own arguments unless others are given."""
         return self.function(*(args or self.args), **(kwargs or self.kwargs))
+
+    def check(self, *, pointwise: bool = False) -> None:
+        """Refuse what came from an unseen operation, and pointwise functions that the identity rule cannot take.
+
+        pointwise: a call that may go on with such a function.
+        """
+        if self.mode.plain:
+            return
+        for tensor in self.activations:
+            trace = trace_of(tensor)
+            if trace is not None and trace.held == "cut":
+                raise self.refuse(CUT_OFF, culprit=trace.culprit)
+            if trace is None or trace.token is not self.mode.fresh.token:
+                raise self._unseen(tensor)
+            if trace.at_zero != 0.0 and not pointwise:
+                raise self.not_zero(trace)
+
+    def check_held(self) -> None:
+        """A normaliser may only multiply or divide, and what was computed without gradient may not come back."""
+        for trace in self.held:
+            if trace.held == "cut":
+                raise self.refuse(CUT_OFF, culprit=trace.culprit)
+            if trace.held == "normaliser" and self.name not in operations.TAKES_NORMALISER:
+                raise self.refuse(
+                    "norms and standard deviations are held constant and may only multiply or divide, but one reaches "
+                    f"{self.name!r}",
+                    culprit=trace.culprit,
+                )
+
+    def _unseen(self, tensor: Tensor) -> UnseenError:
+        maker = getattr(tensor.grad_fn, "name", lambda: "unknown")()
+        return UnseenError(
+            f"a tensor that reaches {self.name!r} in {module_path(self.mode.root)} was made by an operation that the "
+            f"engine cannot see ({maker}): compiled modules, custom autograd functions, fused kernels (flash "
+            "attention) and quantised layers cannot be explained by rules. Load the model uncompiled, in full "
+            "precision, with attn_implementation='sdpa' or 'eager'"
+        )
 
     def refuse(self, reason: str, *, culprit: str = "") -> RuleError:
         """The error for an operation that no rule covers; culprit: an earlier operation that is to blame."""

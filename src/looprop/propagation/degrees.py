@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from looprop.propagation.call import mark, trace_of
 from looprop.propagation.gradients import scale_gradient
-from looprop.propagation.trace import mark, trace_of
 
 if TYPE_CHECKING:
     from looprop.propagation.call import Call

@@ -6,14 +6,6 @@ from types import CodeType, FrameType
 from torch import nn
 
 
-def modules_of(root: nn.Module | None) -> list[nn.Module]:
-    """A module and all modules below it, without their names: much quicker than `modules()`."""
-    found = [] if root is None else [root]
-    for module in found:
-        found.extend(child for child in module._modules.values() if child is not None)
-    return found
-
-
 def module_path(root: nn.Module | None) -> str:
     """The path of the innermost module whose method is running, as `named_modules` writes it.
 

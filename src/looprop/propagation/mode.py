@@ -14,15 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from looprop.errors import RuleError, UnseenError
+from looprop.errors import PlanError, RuleError
 from looprop.intercept.attention import AttentionSite
 from looprop.intercept.operations import operation_name
 from looprop.propagation import operations
-from looprop.propagation.call import CUT_OFF, Call, Rule, cut_off, tensors_in
+from looprop.propagation.call import CUT_OFF, Call, Rule, Trace, cut_off, mark, tensors_in, trace_of
 from looprop.propagation.location import module_path
 from looprop.propagation.plan import Plan
 from looprop.propagation.rules.table import RULES
-from looprop.propagation.trace import Trace, mark, trace_of
 
 _NEVER = {
     name: lambda *_: False for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -89,11 +88,15 @@ class RelevanceMode(TorchFunctionMode):
 
     def finish(self, output: Tensor) -> None:
         """Check the model's output before relevance starts from it."""
-        self.plan.check_layers(len(self.sites))
+        missing = [layer for layer in self.plan.layers if layer > len(self.sites)]
+        if missing:
+            names = ", ".join(map(str, missing))
+            raise PlanError(f"the plan names layer {names}, but this model has {len(self.sites)} attention layers")
+        last = Call(self, "output", None, (output,), {})
         if not output.requires_grad:
-            self._check_held(Call(self, "output", None, (output,), {}))
+            last.check_held()
             raise RuleError("the output does not depend on the explained input through anything that carries gradient")
-        self._check(Call(self, "output", None, (output,), {}), pointwise=False)
+        last.check()
 
     def __torch_function__(
         self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -140,14 +143,14 @@ class RelevanceMode(TorchFunctionMode):
             handler.inplace < 0 or kwargs.get("inplace") or (len(args) > handler.inplace and args[handler.inplace])
         ):
             return self._enter(handler.body, call, args, kwargs)
-        self._check(call, pointwise=handler.pointwise)
+        call.check(pointwise=handler.pointwise)
         if rule is None:
             out = call.run()
             if isinstance(out, float) or any(t.is_floating_point() or t.is_complex() for t in tensors_in((out,))):
                 raise call.refuse("it is unknown to the engine")
             return out
         if call.held:
-            self._check_held(call)
+            call.check_held()
         if not handler.in_place or name in operations.PASS:
             return self._marked(rule(call), args[0] if handler.in_place else None)
         target = args[0]
@@ -172,39 +175,6 @@ class RelevanceMode(TorchFunctionMode):
         """Whether the body of one of torch's Python functions is running."""
         return any(function.__name__ == name for function in self._inside)
 
-    def _check(self, call: Call, *, pointwise: bool) -> None:
-        """Refuse what came from an unseen operation, and pointwise functions that the identity rule cannot take."""
-        if self.plain:
-            return
-        for tensor in call.activations:
-            trace = trace_of(tensor)
-            if trace is not None and trace.held == "cut":
-                raise call.refuse(CUT_OFF, culprit=trace.culprit)
-            if trace is None or trace.token is not self.fresh.token:
-                raise UnseenError(
-                    f"a tensor that reaches {call.name!r} in {module_path(self.root)} was made by an operation that "
-                    "the engine cannot see "
-                    f"({getattr(tensor.grad_fn, 'name', lambda: 'unknown')()}): compiled modules, custom autograd "
-                    "functions, fused kernels "
-                    "(flash attention) and quantised layers cannot be explained by rules. Load the model uncompiled, "
-                    "in full precision, "
-                    "with attn_implementation='sdpa' or 'eager'"
-                )
-            if trace.at_zero != 0.0 and not pointwise:
-                raise call.not_zero(trace)
-
-    def _check_held(self, call: Call) -> None:
-        """A normaliser may only multiply or divide, and what was computed without gradient may not come back."""
-        for trace in call.held:
-            if trace.held == "cut":
-                raise call.refuse(CUT_OFF, culprit=trace.culprit)
-            if trace.held == "normaliser" and call.name not in operations.TAKES_NORMALISER:
-                raise call.refuse(
-                    "norms and standard deviations are held constant and may only multiply or divide, but one reaches "
-                    f"{call.name!r}",
-                    culprit=trace.culprit,
-                )
-
     def _constant(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call without activations: nothing to propagate, except where the explained look-up happens."""
         if call.name in operations.EMBEDDING and any(
@@ -223,7 +193,7 @@ class RelevanceMode(TorchFunctionMode):
         out = call.run()
         if call.held and not self.plain:
             if call.name not in operations.KEEPS_HELD and call.held[0].held == "normaliser":
-                self._check_held(call)
+                call.check_held()
             for tensor in (*tensors_in((out,)), *((args[0],) if call.name == "setitem" else ())):
                 if tensor.is_floating_point():
                     mark(tensor, call.held[0])

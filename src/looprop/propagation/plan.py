@@ -40,6 +40,9 @@ class Plan:
         shares, in whatever order they are written.
     allow: names of operations that may pass their plain gradient although no rule covers them.
     rules: own rules by operation name, each a function of one `Call` (see docs/rules.md).
+
+    plain: there is no rule at all, but the ordinary gradient, which nothing has to be refused for. layers: those that
+        the mapping names.
     """
 
     attention: AttentionRule | Mapping[int, AttentionRule] = "attnlrp"
@@ -52,10 +55,12 @@ class Plan:
     bilinear: BilinearForm = "pairs"
     allow: frozenset[str] = frozenset()
     rules: Mapping[str, Callable[..., Any]] = field(default_factory=lambda: MappingProxyType({}))
+    plain: bool = field(init=False, repr=False, compare=False)
+    layers: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only mapping cannot be pickled, and plans travel to other processes.
-        values = (getattr(self, f.name) for f in fields(self))
+        values = (getattr(self, f.name) for f in fields(self) if f.init)
         return type(self), tuple(dict(value) if isinstance(value, Mapping) else value for value in values)
 
     def __post_init__(self) -> None:
@@ -88,6 +93,11 @@ class Plan:
             )
         object.__setattr__(self, "allow", frozenset(self.allow))
         self._check_operations()
+        by_layer = self.attention if isinstance(self.attention, Mapping) else None
+        object.__setattr__(self, "layers", tuple(sorted(by_layer or ())))
+        attention = {self.attention} if by_layer is None else {*by_layer.values(), self.otherwise}
+        none = attention | {self.norm, self.activation, self.product} == {"gradient"}
+        object.__setattr__(self, "plain", none and not self.epsilon and self.bias == "keep" and not self.rules)
 
     def _check_operations(self) -> None:
         if self.rules or self.allow:
@@ -103,24 +113,6 @@ class Plan:
         if isinstance(self.attention, Mapping):
             return self.attention.get(layer, self.otherwise)
         return self.attention
-
-    @property
-    def plain(self) -> bool:
-        """No rule at all: the ordinary gradient, which nothing has to be refused for."""
-        attention = (
-            set(self.attention.values()) | {self.otherwise} if isinstance(self.attention, Mapping) else {self.attention}
-        )
-        rules = attention | {self.norm, self.activation, self.product}
-        return rules == {"gradient"} and not self.epsilon and self.bias == "keep" and not self.rules
-
-    def check_layers(self, sites: int) -> None:
-        """Raise if the plan names a layer that the model does not have."""
-        if isinstance(self.attention, Mapping):
-            missing = sorted(layer for layer in self.attention if layer > sites)
-            if missing:
-                raise PlanError(
-                    f"the plan names layer {', '.join(map(str, missing))}, but this model has {sites} attention layers"
-                )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for results and manifests."""

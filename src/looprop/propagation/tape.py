@@ -1,18 +1,18 @@
 """`looprop.relevance`: any module under a plan, with the relevance of any tensor that it computed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from looprop.errors import InputError, UnseenError
 from looprop.intercept.attention import AttentionSite
-from looprop.propagation.location import modules_of
 from looprop.propagation.mode import RelevanceMode
+from looprop.propagation.modules import refuse_opaque
 from looprop.propagation.plan import Plan
 
-_QUANTISERS = {"aqlm", "auto_gptq", "awq", "bitsandbytes", "eetq", "gptqmodel", "hqq"}
 _CHECKPOINTED = (
     "gradient checkpointing (or another hook on saved tensors) computes activations a second time, out of the engine's "
     "sight: "
@@ -20,17 +20,15 @@ _CHECKPOINTED = (
 )
 
 
-def unseen() -> AbstractContextManager[None]:
-    """What runs in this block is none of the engine's business, nor of any other mode's."""
-    guard: AbstractContextManager[None] = torch._C.DisableTorchFunction()
-    return guard
+unseen: Callable[[], AbstractContextManager[None]] = torch._C.DisableTorchFunction
+"""`with unseen():` what runs in this block is none of the engine's business, nor of any other mode's."""
 
 
+@dataclass(frozen=True, eq=False)
 class Tape:
     """Hands out relevances of a forward pass that ran under a plan."""
 
-    def __init__(self, mode: RelevanceMode) -> None:
-        self._mode = mode
+    _mode: RelevanceMode
 
     @property
     def plan(self) -> Plan:
@@ -69,7 +67,8 @@ class Tape:
 
     def check(self, output: Tensor) -> None:
         """Raise if relevance cannot start from an output, or the plan names a layer that was not met."""
-        self._mode.finish(output)
+        with unseen():
+            self._mode.finish(output)
 
     def gradients(self, output: Tensor, tensors: Sequence[Tensor], *, keep: bool = False) -> list[Tensor]:
         """The modified gradients of an output (summed over all its entries) at some tensors."""
@@ -118,23 +117,3 @@ def relevance(
         if str(error) == _CHECKPOINTED:
             raise UnseenError(_CHECKPOINTED) from error
         raise
-
-
-def refuse_opaque(module: nn.Module | None) -> None:
-    """Raise for modules inside which the engine sees nothing."""
-    for part in modules_of(module):
-        kind = type(part)
-        compiled = (
-            kind.__name__ == "OptimizedModule"
-            or part._compiled_call_impl is not None
-            or isinstance(part, torch.jit.ScriptModule)
-        )
-        quantised = "quantized" in kind.__module__ or kind.__module__.partition(".")[0] in _QUANTISERS
-        if module is None or not (compiled or quantised):
-            continue
-        name = next(name for name, found in module.named_modules() if found is part) or kind.__name__
-        if compiled:
-            raise UnseenError(f"{name} is a compiled module ({kind.__name__}): explain the module it was compiled from")
-        raise UnseenError(
-            f"{name} is a quantised layer ({kind.__module__}.{kind.__name__}): load the model in full precision"
-        )

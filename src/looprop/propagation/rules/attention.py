@@ -9,10 +9,10 @@ from torch import Tensor
 
 from looprop.intercept.attention import AttentionCall, AttentionSite, attention_scores, shared_by_groups
 from looprop.propagation import operations
+from looprop.propagation.call import mark, trace_of
 from looprop.propagation.degrees import degree, noted
 from looprop.propagation.gradients import epsilon_factor, scale_gradient, weigh_gradient
 from looprop.propagation.rules.base import rule
-from looprop.propagation.trace import mark, trace_of
 
 if TYPE_CHECKING:
     from looprop.propagation.call import Call

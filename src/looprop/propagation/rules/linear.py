@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from looprop.propagation import degrees, operations
-from looprop.propagation.call import Call
+from looprop.propagation.call import Call, mark, trace_known
 from looprop.propagation.gradients import constant_std_norm, epsilon_factor, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention
 from looprop.propagation.rules.base import rule
-from looprop.propagation.trace import mark, trace_known
 
 
 @rule(*operations.LINEAR)

@@ -7,10 +7,9 @@ from typing import Any
 from torch import Tensor
 
 from looprop.propagation import degrees, operations
-from looprop.propagation.call import Call, cut_off
+from looprop.propagation.call import Call, cut_off, mark, trace_known
 from looprop.propagation.location import inside_a_module
 from looprop.propagation.rules.base import rule
-from looprop.propagation.trace import mark, trace_known
 
 SCATTER = frozenset({"scatter", "scatter_reduce"})
 

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from looprop.propagation import degrees, operations
-from looprop.propagation.call import Call
+from looprop.propagation.call import Call, Trace, mark, trace_known
 from looprop.propagation.gradients import epsilon_factor, identity_rule, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention
 from looprop.propagation.rules.base import rule
 from looprop.propagation.rules.linear import product, weighed
-from looprop.propagation.trace import Trace, mark, trace_known
 
 REDUCTION = ("sum", "mean")
 VANISHES_AT_ZERO = operations.ACTIVATION - {"hardtanh"}
