@@ -11,22 +11,18 @@ from looprop.propagation import operations
 
 
 def check_operations(names: Iterable[str], where: str, ruled: Iterable[str]) -> None:
-    """Raise for a name under which the engine never meets an operation; those with a rule are the first to be meant.
+    """Raise for a name under which the engine never meets an operation.
 
     where: what the user wrote, for the message. ruled: the operations that have a rule.
     """
-    rules = set(ruled)
-    unknown = [name for name in names if name not in rules]
-    known = _known() if unknown else frozenset()
-    for name in unknown:
-        if name in known:
-            continue
-        plain, _ = plain_name(name)
-        if plain in known:
-            raise PlanError(f"unknown operation {name!r} in {where}: the engine calls it {plain!r}")
-        close = UnknownNameError("operation", name, rules)
-        said = str(close if "did you mean" in str(close) else UnknownNameError("operation", name, known))
-        raise PlanError(said.replace(";", f" in {where};", 1))
+    unknown = set(names).difference(ruled)
+    if unknown:
+        known = _known().union(ruled)
+        for name in sorted(unknown - known):
+            plain, _ = plain_name(name)
+            if plain in known:
+                raise PlanError(f"{where}: unknown operation {name!r}; the engine calls it {plain!r}")
+            raise PlanError(f"{where}: {UnknownNameError('operation', name, known)}")
 
 
 def _known() -> frozenset[str]:
