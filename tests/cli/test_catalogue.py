@@ -62,7 +62,8 @@ def source_of(said: dict[str, object], *, bases: str = "Method") -> str:
 
 
 def test_the_order_is_the_one_of_the_readers() -> None:
-    assert method_names() == "loo looprop cp-lrp attnlrp lrp grad-x-input ig rollout random".split()
+    kept = "loo looprop cp-lrp attnlrp lrp grad-x-input ig rollout random".split()
+    assert [name for name in method_names() if name in kept] == kept
 
 
 @pytest.mark.parametrize("name", ["atnlrp", "", "lrp[cp=4", "lrp]", "loo loo"])

@@ -162,6 +162,12 @@ each = pytest.mark.parametrize("operation", [name for name in OPERATIONS if name
 ignored = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_it_is_in_the_table(operation: str) -> None:
+    assert operation in RULES
+    assert RULES[operation].__doc__, "a rule says what becomes of relevance"
+
+
 @ignored
 @each
 @pytest.mark.parametrize("plan", [Plan(), Plan(epsilon=0.1), Plan(attention="cp")], ids=["attnlrp", "epsilon", "cp"])
