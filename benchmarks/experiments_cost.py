@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.common import RESULTS, machine, write_json
-from looprop.study.reproducing import reproduce
+from looprop.study import reproduce
 
 BAR = 4.0
 TURNS = 3

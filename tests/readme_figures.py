@@ -40,15 +40,16 @@ def same_conditions(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return all(a[key] == b[key] for key in ("model", "data")) and a["setup"]["removal"] == b["setup"]["removal"]
 
 
-def figure(entry: dict[str, Any]) -> str:
-    """Mean and bounds.
+def with_bounds(entry: dict[str, Any], metric: str, digits: int) -> str:
+    """Mean and bounds of a metric in one entry of a summary; a dash where it is undefined.
 
-    >>> figure({"loo-r": 0.123, "loo-r-low": -0.1, "loo-r-high": 0.2})
+    >>> with_bounds({"loo-r": 0.123, "loo-r-low": -0.1, "loo-r-high": 0.2}, "loo-r", 2)
     '0.12 (−0.10 to 0.20)'
     """
-    if entry[METRIC] is None:
+    if entry.get(metric) is None:
         return "–"
-    mean, low, high = (f"{entry[key]:.2f}".replace("-", "−") for key in (METRIC, f"{METRIC}-low", f"{METRIC}-high"))
+    values = (entry[metric], entry[f"{metric}-low"], entry[f"{metric}-high"])
+    mean, low, high = (f"{value:.{digits}f}".replace("-", "−") for value in values)
     return f"{mean} ({low} to {high})"
 
 
@@ -58,29 +59,28 @@ def columns(results: Path) -> list[Column]:
     for experiment in EXPERIMENTS:
         for place in sorted(results.glob(f"{experiment}-*/summary.json")):
             runs.setdefault(place.parent.name.removeprefix(f"{experiment}-"), []).append(place)
-    found = []
+    kept = []
     for data, places in sorted(runs.items(), key=lambda item: (item[0] != "sst2", item[0])):
         own, *others = (json.loads(place.read_text(encoding="utf-8")) for place in places)
         figures: dict[str, str] = {}
         for summary in (own, *(other for other in others if same_conditions(own, other))):
             for entry in summary["summary"]:
-                figures.setdefault(entry["method"], figure(entry))
-        found.append(
-            Column(places[0].parent.name, data, own["title"].partition(": ")[2], figures | {"loo": "1, the reference"})
-        )
-    return found
+                figures.setdefault(entry["method"], with_bounds(entry, METRIC, 2))
+        figures["loo"] = "1, the reference"
+        kept.append(Column(places[0].parent.name, data, own["title"].partition(": ")[2], figures))
+    return kept
 
 
-def with_methods(readme: str, found: list[Column]) -> str:
+def with_methods(readme: str, shown: list[Column]) -> str:
     """The README with the table of methods and these columns in it, and nothing else changed."""
-    rows = [[HEADER, *(f" r, {c.data} |" for c in found)], ["| --- | --- | --- |", *(" --- |" for _ in found)]]
+    rows = [[HEADER, *(f" r, {c.data} |" for c in shown)], ["| --- | --- | --- |", *(" --- |" for _ in shown)]]
     for about in CATALOGUE.values():
         form = about.example or about.name
         first = f"| `{form}` | {about.summary} | {about.cost.replace(' * ', ' ')} |"
-        rows.append([first, *(f" {c.figures.get(form, '–')} |" for c in found)])
+        rows.append([first, *(f" {c.figures.get(form, '–')} |" for c in shown)])
     table = "\n".join("".join(row) for row in rows) + "\n"
     lines = TABLE.sub(lambda _: table, readme).splitlines()
-    return "\n".join(note(found) if line.startswith(NOTE) else line for line in lines) + "\n"
+    return "\n".join(note(shown) if line.startswith(NOTE) else line for line in lines) + "\n"
 
 
 def with_limits(page: str) -> str:
@@ -92,9 +92,9 @@ def with_limits(page: str) -> str:
     return SECTIONS.sub(lambda _: sections + "\n", page)
 
 
-def note(found: list[Column]) -> str:
+def note(shown: list[Column]) -> str:
     """Where the figures come from."""
-    runs = "; ".join(f"{c.title} ([report](results/{c.folder}/report.md))" for c in found)
+    runs = "; ".join(f"{c.title} ([report](results/{c.folder}/report.md))" for c in shown)
     return (
         f"{NOTE} mean over examples with its 95 % interval, special tokens included. "
         f"{runs or 'No run is kept in this repository yet'}."
@@ -102,14 +102,14 @@ def note(found: list[Column]) -> str:
 
 
 def main() -> None:
-    found = columns(ROOT / "results")
-    if not found:
+    shown = columns(ROOT / "results")
+    if not shown:
         sys.exit(
             "there is no summary.json under results/: run `looprop reproduce baselines --out results/baselines-sst2` "
             "first"
         )
     readme, limits = ROOT / "README.md", ROOT / "docs" / "limits.md"
-    readme.write_text(with_methods(readme.read_text(encoding="utf-8"), found), encoding="utf-8")
+    readme.write_text(with_methods(readme.read_text(encoding="utf-8"), shown), encoding="utf-8")
     limits.write_text(with_limits(limits.read_text(encoding="utf-8")), encoding="utf-8")
 
 

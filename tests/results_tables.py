@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from looprop.running.store import read_store
+from looprop.study import read_run
+from readme_figures import with_bounds
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- table: (?P<run>[\w-]+): (?P<metrics>[\w, -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -30,18 +31,6 @@ TITLES = {
 }
 
 
-def cell(entry: dict[str, Any], metric: str) -> str:
-    """Mean and bounds.
-
-    >>> cell({"delta": 0.5, "delta-low": -0.25, "delta-high": 1}, "delta")
-    '0.500 (−0.250 to 1.000)'
-    """
-    if entry.get(metric) is None:
-        return "–"
-    mean, low, high = (f"{entry[key]:.3f}".replace("-", "−") for key in (metric, f"{metric}-low", f"{metric}-high"))
-    return f"{mean} ({low} to {high})"
-
-
 def table(run: str, metrics: list[str], results: Path) -> str:
     """The rows of one run."""
     place = results / run / "summary.json"
@@ -51,11 +40,8 @@ def table(run: str, metrics: list[str], results: Path) -> str:
     lines = [f"\n{summary['title']}\n", "| method | cost | " + " | ".join(TITLES.get(m, m) for m in metrics) + " |"]
     lines.append("| --- | --- |" + " --- |" * len(metrics))
     for entry in summary["summary"]:
-        lines.append(
-            f"| `{entry['method']}` | {entry['cost']:.1f} | "
-            + " | ".join(cell(entry, metric) for metric in metrics)
-            + " |"
-        )
+        cells = [f"`{entry['method']}`", f"{entry['cost']:.1f}", *(with_bounds(entry, m, 3) for m in metrics)]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n\n"
 
 
@@ -67,21 +53,23 @@ def true_values(run: str, read_out: int, results: Path) -> str:
     largest estimates.
     """
     rows: dict[str, dict[str, Any]] = {}
-    for row in read_store(results / run).rows():
+    for row in read_run(results / run).rows:
         rows.setdefault(row["example"], {})[row["method"]] = row
-    found: dict[int, list[float]] = {8: [], 11: []}
+    true_only: dict[int, list[float]] = {8: [], 11: []}
     errors = []
     for of in rows.values():
         loo, first = np.array(of["loo"]["scores"]), np.array(of["looprop[rows=0]"]["scores"])
         order = sorted(range(len(loo)), key=lambda i: (i != read_out % len(loo), -abs(first[i])))
-        for passes, all_r in found.items():
+        for passes, all_r in true_only.items():
             scores = first.copy()
             scores[order[: passes - 3]] = loo[order[: passes - 3]]
             all_r.append(1.0 if passes >= len(loo) else float(np.corrcoef(scores, loo)[0, 1]))
         largest = order[1:3]
         errors.append(np.abs(first[largest] - loo[largest]).sum() / np.abs(loo[largest]).sum())
-    spent = {passes: np.nanmean([of[f"looprop[budget={passes}]"]["loo-r"] for of in rows.values()]) for passes in found}
-    cells = [f"{np.nanmean(found[passes]):.3f} / {spent[passes]:.3f}" for passes in found]
+    cells = []
+    for passes, all_r in true_only.items():
+        spent = np.nanmean([of[f"looprop[budget={passes}]"]["loo-r"] for of in rows.values()])
+        cells.append(f"{np.nanmean(all_r):.3f} / {spent:.3f}")
     low, high = np.nanquantile(errors, [0.1, 0.9])
     return f"| `{run}` | {cells[0]} | {cells[1]} | {low:.1f} to {high:.1f} |"
 

@@ -22,7 +22,7 @@ from looprop.methods import registry
 from looprop.methods.names import CATALOGUE
 from looprop.metrics import base as metrics
 from looprop.propagation.rules import base as rules
-from looprop.study.spec import parse_spec
+from looprop.study import parse_spec
 from tiny import tiny_classifier, tiny_decoder
 
 ROOT = Path(__file__).parents[1]

@@ -72,6 +72,60 @@ def test_no_upward_import(path: Path) -> None:
     assert not found, f"{'/'.join(parts)} imports from a layer above it: {'; '.join(found)}"
 
 
+# Who may derive from torch's own mode: the base of all others, and the mode that propagates relevance.
+MODES = {"intercept", "propagation"}
+
+
+def adapters() -> set[str]:
+    """The names of all adapters for kinds of models."""
+    from looprop.models import loading
+    from looprop.models.adapter import Adapter
+
+    def below(kind: type) -> set[type]:
+        return {kind}.union(*map(below, kind.__subclasses__()))
+
+    assert loading  # which imports all of them
+    return {kind.__name__ for kind in below(Adapter) - {Adapter} if kind.__module__.startswith("looprop.")}
+
+
+def names_in(source: str) -> set[str]:
+    """Every name that a file uses, imports or asks for by attribute."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.alias):
+            found.add(node.name.rpartition(".")[2])
+    return found
+
+
+def own_modes(source: str) -> list[str]:
+    """The classes of a file that derive from torch's modes themselves."""
+    classes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef))
+    modes = {"TorchFunctionMode", "TorchDispatchMode"}
+    return [of.name for of in classes if any(names_in(ast.unparse(base)) & modes for base in of.bases)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_the_adapter_owns_its_model_and_modes_have_one_base(path: Path) -> None:
+    room, source = path.relative_to(PACKAGE).with_suffix("").parts[0], path.read_text(encoding="utf-8")
+    if room != "models":
+        named = names_in(source) & adapters()
+        assert not named, f"{sorted(named)}: outside models/ nobody asks of which kind a model is"
+    if room not in MODES:
+        assert not own_modes(source), f"{own_modes(source)}: derive from looprop.intercept.mode.InterceptMode"
+
+
+def test_the_check_sees_adapters_and_modes() -> None:
+    assert adapters() >= {"CausalLanguageModel", "TensorModule", "TextAdapter"}
+    assert names_in("from looprop.models.text import TextAdapter as T") & adapters()
+    assert names_in("isinstance(a, models.text.TextAdapter)") & adapters()
+    assert own_modes("class Own(torch.overrides.TorchFunctionMode): pass") == ["Own"]
+    assert not own_modes("class Own(InterceptMode): pass")
+
+
 def test_no_room_is_named_like_a_public_function() -> None:
     rooms = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in FILES}
     assert not rooms & PUBLIC_FUNCTIONS, "a room of that name would hide the function of looprop once it is imported"

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 import looprop
 import zoo
-from looprop.auditing.rewrites.base import Model, Places, Rewrite, make_rewrites
+from looprop.auditing import Model, Places, Rewrite
+from looprop.auditing.rewrites.base import make_rewrites
 from looprop.auditing.rewrites.changes import undone
 from looprop.auditing.rewrites.observing import observe
 from tiny import wordpiece
@@ -43,12 +44,12 @@ def rewritten(module: nn.Module, x: Tensor, rewrite: str | Rewrite, sites: int |
 
 def outside(model: nn.Module) -> dict[str, Any]:
     """Everything by which a change that was not undone would show: objects, bytes, forward functions, hooks, modes."""
-    found: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
     for name, module in model.named_modules():
-        found[f"{name}()"] = module.__dict__.get("forward")
-        found[f"{name} hooks"] = (len(module._forward_hooks), len(module._forward_pre_hooks))
-        found[f"{name} training"] = module.training
+        seen[f"{name}()"] = module.__dict__.get("forward")
+        seen[f"{name} hooks"] = (len(module._forward_hooks), len(module._forward_pre_hooks))
+        seen[f"{name} training"] = module.training
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        found[name] = (id(tensor), tensor.dtype, tensor.requires_grad, tensor.detach().numpy().tobytes())
-    found["implementation"] = getattr(getattr(model, "config", None), "_attn_implementation", None)
-    return found
+        seen[name] = (id(tensor), tensor.dtype, tensor.requires_grad, tensor.detach().numpy().tobytes())
+    seen["implementation"] = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    return seen

@@ -12,15 +12,14 @@ from torch import Tensor, nn
 
 import looprop
 from auditing.pieces import TEXTS, bench, outside
+from looprop.auditing import Audit, Changes, Model, Places, Rewrite
 from looprop.auditing.comparing import agreement, relative_change, top_changes
-from looprop.auditing.result import Audit
-from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.catalogue import CATALOGUE
-from looprop.auditing.rewrites.changes import Changes
 from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.methods.base import Attribution, Method
+from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
-from looprop.study.kinds.networks import left_product
+from looprop.study.kinds.networks.product import left_product
 
 EXACT = ("loo", "looprop", "ig[steps=3]")
 FAMILIES = {
@@ -79,26 +78,42 @@ class Unsettled(Method):
         return [Attribution(np.arange(len(s.features)) + float(len(subjects)), cost=0.0) for s in subjects]
 
 
+class OneWritingOnly(Method):
+    """Refuses to explain any model but the one that it met first."""
+
+    name = "one-writing-only"
+    summary = "falls silent under every rewrite"
+
+    def __init__(self) -> None:
+        self._met: Adapter | None = None
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        self._met = self._met or subjects[0].adapter
+        if subjects[0].adapter is not self._met:
+            raise InputError("another   writing")
+        return [Attribution(np.arange(float(len(s.features))), cost=0.0) for s in subjects]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_depends_on_the_function_alone_is_invariant(family: str) -> None:
     m, inputs = bench(family)
     before = outside(m.model)
-    found = looprop.audit(m, inputs, [*EXACT, "attnlrp", "cp-lrp", "rollout"], checks=False)
+    result = looprop.audit(m, inputs, [*EXACT, "attnlrp", "cp-lrp", "rollout"], checks=False)
     assert outside(m.model) == before
-    assert set(found.applied) >= ALWAYS | FAMILIES[family]
-    assert [a.rewrite for a in found.attempts] == list(CATALOGUE)
-    for attempt in found.attempts:
+    assert set(result.applied) >= ALWAYS | FAMILIES[family]
+    assert [a.rewrite for a in result.attempts] == list(CATALOGUE)
+    for attempt in result.attempts:
         assert attempt.status != "refused", attempt
         if attempt.status == "applied":
             assert attempt.places
             assert max(attempt.logits, attempt.gradient) < 1e-12
-    for row in found.rows:
+    for row in result.rows:
         assert not row.refused
         if row.method in EXACT:
             assert row.change <= 1e-6
             assert row.top == 0
             assert row.r == pytest.approx(1.0)
-    assert {found.verdicts[name].word for name in EXACT} == {"invariant"}
+    assert {result.verdicts[name].word for name in EXACT} == {"invariant"}
 
 
 @pytest.mark.slow
@@ -107,34 +122,34 @@ def test_what_depends_on_the_function_alone_is_invariant(family: str) -> None:
 )
 def test_other_families(family: str) -> None:
     m, inputs = bench(family)
-    found = looprop.audit(m, inputs[:1], EXACT, checks=False)
-    assert {"vo-turned", "linear-split", "norm-split"} <= set(found.applied)
-    assert all(row.change <= 1e-6 for row in found.rows)
-    assert not [a for a in found.attempts if a.status == "refused"]
+    result = looprop.audit(m, inputs[:1], EXACT, checks=False)
+    assert {"vo-turned", "linear-split", "norm-split"} <= set(result.applied)
+    assert all(row.change <= 1e-6 for row in result.rows)
+    assert not [a for a in result.attempts if a.status == "refused"]
 
 
 def test_the_scalar_product_of_the_paper() -> None:
     """6, 6, 12 against 12, 6, 6: r = -0.5, half of the largest score; thirds in canonical form."""
     methods = ["loo", "ig", "attnlrp", "cp-lrp", "attnlrp[bilinear=canonical]", "looprop", "rollout"]
-    found = looprop.audit(left_product, [torch.tensor([2.0, 3.0, 4.0])], methods)
-    assert found.applied == ["reassociated"]
-    row = found.row("attnlrp", "reassociated")
+    result = looprop.audit(left_product, [torch.tensor([2.0, 3.0, 4.0])], methods)
+    assert result.applied == ["reassociated"]
+    row = result.row("attnlrp", "reassociated")
     assert row.r == pytest.approx(stats.pearsonr([6, 6, 12], [12, 6, 6]).statistic)
     assert (row.change, row.top) == (pytest.approx(0.5), 1.0)
-    assert {m for m, v in found.verdicts.items() if v.word == "invariant"} == {
+    assert {m for m, v in result.verdicts.items() if v.word == "invariant"} == {
         "loo",
         "ig",
         "attnlrp[bilinear=canonical]",
     }
-    assert {m for m, v in found.verdicts.items() if v.word == "refused"} == {"looprop", "rollout"}
-    assert "no attention" in found.verdicts["looprop"].sentence
+    assert {m for m, v in result.verdicts.items() if v.word == "refused"} == {"looprop", "rollout"}
+    assert "no attention" in result.verdicts["looprop"].sentence
 
 
 def test_a_rewrite_that_is_none_is_refused() -> None:
     m, texts = bench("bert")
     before = outside(m.model)
-    found = looprop.audit(m, texts, ["grad-x-input"], [Planted(), SameLogits(), Raising(), "vo-turned"], checks=False)
-    planted, cut, raising, honest = found.attempts
+    result = looprop.audit(m, texts, ["grad-x-input"], [Planted(), SameLogits(), Raising(), "vo-turned"], checks=False)
+    planted, cut, raising, honest = result.attempts
     assert planted.status == cut.status == raising.status == "refused"
     assert planted.logits > 1e-9
     assert cut.logits == 0.0
@@ -142,8 +157,20 @@ def test_a_rewrite_that_is_none_is_refused() -> None:
     assert "another function" in planted.reason
     assert raising.reason == "ValueError: no such thing here"
     assert honest.status == "applied"
-    assert {row.rewrite for row in found.rows} == {"vo-turned"}
+    assert {row.rewrite for row in result.rows} == {"vo-turned"}
     assert outside(m.model) == before
+
+
+def test_a_method_that_falls_silent_under_a_rewrite_is_refused_there() -> None:
+    result = looprop.audit(*bench("bert"), ["loo", OneWritingOnly()], ["vo-turned", "norm-split"], checks=False)
+    effect = result.row("one-writing-only", "vo-turned")
+    assert effect.refused == "another writing"
+    assert all(math.isnan(x) for x in (effect.r, effect.lowest_r, effect.change, effect.top, effect.loo_r))
+    verdict = result.verdicts["one-writing-only"]
+    assert verdict.word == "not tested"
+    assert verdict.sentence == "could not be compared under any rewrite: another writing"
+    assert not math.isnan(result.checks[1].loo_r)
+    assert result.verdicts["loo"].word == "invariant"
 
 
 def test_epsilon_makes_relevance_depend_on_the_writing() -> None:
@@ -151,30 +178,30 @@ def test_epsilon_makes_relevance_depend_on_the_writing() -> None:
     maps.
     """
     m, texts = bench("bert")
-    found = looprop.audit(m, texts, ["attnlrp", "attnlrp[epsilon=0.05]"], ["linear-split", "vo-turned"], checks=False)
-    assert found.verdicts["attnlrp"].word == "invariant"
-    assert found.row("attnlrp[epsilon=0.05]", "linear-split").change > 1e-3
-    assert found.verdicts["attnlrp[epsilon=0.05]"].word == "depends on the writing"
+    result = looprop.audit(m, texts, ["attnlrp", "attnlrp[epsilon=0.05]"], ["linear-split", "vo-turned"], checks=False)
+    assert result.verdicts["attnlrp"].word == "invariant"
+    assert result.row("attnlrp[epsilon=0.05]", "linear-split").change > 1e-3
+    assert result.verdicts["attnlrp[epsilon=0.05]"].word == "depends on the writing"
 
 
 def test_the_sanity_checks() -> None:
     m, texts = bench("bert")
     before = outside(m.model)
-    found = looprop.audit(m, texts, ["loo", "grad-x-input", "ig[steps=20]", "random", Unsettled()], ["norm-split"])
+    result = looprop.audit(m, texts, ["loo", "grad-x-input", "ig[steps=20]", "random", Unsettled()], ["norm-split"])
     assert outside(m.model) == before
-    checks = {check.method: check for check in found.checks}
+    checks = {check.method: check for check in result.checks}
     # Random scores with a fixed seed never look at the model.
     assert checks["random"].randomised == pytest.approx((1.0, 1.0, 1.0))
-    assert any("hardly looks at the model" in flag for flag in found.verdicts["random"].flags)
-    assert not any("hardly" in flag for flag in found.verdicts["loo"].flags)
+    assert any("hardly looks at the model" in flag for flag in result.verdicts["random"].flags)
+    assert not any("hardly" in flag for flag in result.verdicts["loo"].flags)
     assert min(checks["loo"].randomised) < 0.9
     # Removal does not ask where the embedding has its zero; gradient times input does.
     assert checks["loo"].shifted < 1e-6
     assert checks["grad-x-input"].shifted > 0.01
-    assert any("zero" in flag for flag in found.verdicts["grad-x-input"].flags)
+    assert any("zero" in flag for flag in result.verdicts["grad-x-input"].flags)
     assert checks["loo"].batched < 1e-6
     assert checks["grad-x-input"].batched < 1e-6
-    assert any("batch" in flag for flag in found.verdicts["unsettled"].flags)
+    assert any("batch" in flag for flag in result.verdicts["unsettled"].flags)
     assert checks["ig[steps=20]"].complete
     e = m.explain(texts[0], "grad-x-input"), m.explain(texts[1], "grad-x-input")
     wanted = np.median([abs(x.output - x.scores.sum()) / abs(x.output) for x in e])
@@ -184,22 +211,22 @@ def test_the_sanity_checks() -> None:
 
 def test_an_incomplete_sum_is_flagged() -> None:
     m, texts = bench("llama")
-    found = looprop.audit(m, texts, ["ig[steps=1]"], ["norm-split"], checks=False)
-    assert found.checks[0].residual > 0.05
-    assert any("promises" in flag for flag in found.verdicts["ig[steps=1]"].flags)
+    result = looprop.audit(m, texts, ["ig[steps=1]"], ["norm-split"], checks=False)
+    assert result.checks[0].residual > 0.05
+    assert any("promises" in flag for flag in result.verdicts["ig[steps=1]"].flags)
 
 
 def test_the_model_itself_in_its_own_precision() -> None:
     m, texts = bench("bert")
     before = outside(m.model)
-    found = looprop.audit(
+    result = looprop.audit(
         m, texts, ["attnlrp", "random"], ["vo-turned", "linear-split", "reassociated"], precision="model"
     )
     assert outside(m.model) == before
-    assert found.about["computed_in"] == "float32"
-    assert found.tolerance == 1e-3
-    assert found.applied == ["vo-turned", "linear-split"]
-    assert 0 < found.row("attnlrp", "linear-split").change < 1e-3
+    assert result.about["computed_in"] == "float32"
+    assert result.tolerance == 1e-3
+    assert result.applied == ["vo-turned", "linear-split"]
+    assert 0 < result.row("attnlrp", "linear-split").change < 1e-3
 
 
 def test_float64_leaves_no_float32_behind() -> None:
@@ -207,21 +234,21 @@ def test_float64_leaves_no_float32_behind() -> None:
     to it.
     """
     m, texts = bench("llama")
-    found = looprop.audit(m, texts, ["random"], ["linear-split"], checks=False)
-    assert found.about["computed_in"] == "float64"
-    assert found.attempts[0].logits < 1e-13
+    result = looprop.audit(m, texts, ["random"], ["linear-split"], checks=False)
+    assert result.about["computed_in"] == "float64"
+    assert result.attempts[0].logits < 1e-13
 
 
 def test_saved_and_read_again(tmp_path: Path) -> None:
     m, texts = bench("bert")
-    found = looprop.audit(m, texts, ["attnlrp", "rollout"], ["vo-turned", "reassociated"])
-    again = Audit.load(found.save(tmp_path / "audit.json"))
-    assert again.to_dict() == found.to_dict()
-    assert again.verdicts == found.verdicts
-    assert found.about["weights"] == looprop.audit(m, texts, ["random"], [], checks=False).about["weights"]
-    assert list(found.to_pandas()["rewrite"]) == ["vo-turned", "vo-turned"]
+    result = looprop.audit(m, texts, ["attnlrp", "rollout"], ["vo-turned", "reassociated"])
+    again = Audit.load(result.save(tmp_path / "audit.json"))
+    assert again.to_dict() == result.to_dict()
+    assert again.verdicts == result.verdicts
+    assert result.about["weights"] == looprop.audit(m, texts, ["random"], [], checks=False).about["weights"]
+    assert list(result.to_pandas()["rewrite"]) == ["vo-turned", "vo-turned"]
     with pytest.raises(DataError, match="there is no 'loo'"):
-        found.row("loo", "vo-turned")
+        result.row("loo", "vo-turned")
     (tmp_path / "other.json").write_text('{"schema": "looprop.explanation", "version": 1}', encoding="utf-8")
     with pytest.raises(DataError, match=r"looprop\.audit"):
         Audit.load(tmp_path / "other.json")
@@ -230,14 +257,14 @@ def test_saved_and_read_again(tmp_path: Path) -> None:
 def test_comparisons_against_scipy_and_by_hand() -> None:
     rng = np.random.default_rng(0)
     before, after = [rng.normal(size=8) for _ in range(3)], [rng.normal(size=8) for _ in range(3)]
-    found = agreement(before, after, 1e-6)
-    assert found.r == pytest.approx(
+    compared = agreement(before, after, 1e-6)
+    assert compared.r == pytest.approx(
         np.mean([stats.pearsonr(a, b).statistic for a, b in zip(before, after, strict=True)])
     )
-    assert found.lowest_r == pytest.approx(
+    assert compared.lowest_r == pytest.approx(
         min(stats.pearsonr(a, b).statistic for a, b in zip(before, after, strict=True))
     )
-    assert found.top == np.mean([abs(a).argmax() != abs(b).argmax() for a, b in zip(before, after, strict=True)])
+    assert compared.top == np.mean([abs(a).argmax() != abs(b).argmax() for a, b in zip(before, after, strict=True)])
     assert relative_change(np.zeros(3), np.zeros(3)) == 0.0
     # Two equal tops may change places by rounding.
     assert not top_changes(np.array([1.0, 1.0 - 1e-9]), np.array([1.0 - 1e-9, 1.0]), 1e-6)

@@ -6,12 +6,20 @@ from typing import Any
 
 import pytest
 
+from looprop.auditing import Audit
+
 RESULTS = Path(__file__).parents[2] / "results" / "audit"
 
 
 def kept(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+    written: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return written
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_a_kept_audit_is_read_as_it_was_written(path: Path) -> None:
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert Audit.load(path).to_dict() == written
 
 
 def test_all_methods_on_twenty_sentences_take_less_than_three_minutes() -> None:
@@ -22,11 +30,11 @@ def test_all_methods_on_twenty_sentences_take_less_than_three_minutes() -> None:
 
 @pytest.mark.parametrize("name", ["product", "mnist", "embedded", "embedded-default"])
 def test_methods_that_only_see_the_function_agree_under_every_rewrite(name: str) -> None:
-    found = kept(name)
-    assert found["about"]["computed_in"] == "float64"
+    written = kept(name)
+    assert written["about"]["computed_in"] == "float64"
     exact = [
         row
-        for row in found["rows"]
+        for row in written["rows"]
         if row["method"].partition("[")[0] in ("loo", "ig", "looprop") and not row["refused"]
     ]
     assert {row["method"].partition("[")[0] for row in exact} >= {"loo", "ig"}

@@ -36,8 +36,8 @@ def fails_on(name: str) -> Callable[..., Iterator[Any]]:
 
 
 def test_a_rewrite_that_fails_again_and_again_is_refused() -> None:
-    found = looprop.audit(*bench("bert"), engine=fails_on("norm-split"), checks=False, **OPTIONS)
-    assert [(attempt.rewrite, attempt.status, attempt.reason) for attempt in found.attempts] == [
+    result = looprop.audit(*bench("bert"), engine=fails_on("norm-split"), checks=False, **OPTIONS)
+    assert [(attempt.rewrite, attempt.status, attempt.reason) for attempt in result.attempts] == [
         ("linear-split", "applied", ""),
         ("norm-split", "refused", "the worker died"),
     ]

@@ -7,7 +7,7 @@ import pytest
 
 from browser import Browser
 from cli.conftest import Run
-from looprop.auditing.result import Audit
+from looprop.auditing import Audit
 from looprop.auditing.rewrites.catalogue import CATALOGUE
 
 TEXTS = ["the film is not good", "a very bad movie"]
@@ -52,9 +52,9 @@ def test_json_and_page(looprop: Run, classifier: str, texts: str, tmp_path: Path
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
     (tmp_path / "audit.json").write_text(result.stdout, encoding="utf-8")
-    found = Audit.load(tmp_path / "audit.json")
-    assert found.applied == ["vo-turned", "norm-folded"]
-    assert found.methods == ["attnlrp", "random"]
+    loaded = Audit.load(tmp_path / "audit.json")
+    assert loaded.applied == ["vo-turned", "norm-folded"]
+    assert loaded.methods == ["attnlrp", "random"]
     assert said["about"]["inputs"] == 2
     assert len(said["about"]["weights"]) == 64
     assert said["about"]["versions"]["torch"]

@@ -28,7 +28,7 @@ from looprop.running.parts import Row
 from looprop.running.ray import connecting
 from looprop.running.ray.engine import RayEngine
 from looprop.running.store import open_store, read_store
-from looprop.study.reproducing import read_run, reproduce
+from looprop.study import read_run, reproduce
 from looprop.workbench import load
 from running.slow_work import computed, slow_work
 

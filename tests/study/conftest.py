@@ -1,4 +1,4 @@
-"""Fixtures of the experiment tests: a tiny model in a folder, a file of texts, and MNIST made of noise."""
+"""Fixtures of the study's tests: a tiny model in a folder, a file of texts, a run on them, MNIST made of noise."""
 
 import gzip
 import struct
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from evaluation.tiny import TEXTS, save_tiny
+from looprop.study import Run, reproduce
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +21,13 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "texts.txt"
     path.write_text("\n".join(TEXTS), encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def layers(model_folder: Path, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return reproduce(
+        "layers", model=str(model_folder), data=str(texts), out=tmp_path_factory.mktemp("layers"), progress=False
+    )
 
 
 @pytest.fixture

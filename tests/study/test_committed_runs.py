@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from looprop.study.reproducing import read_run
-from looprop.study.verdicts import verdicts
+from looprop.study import read_run
+from looprop.study.kinds.networks.pairs import by_seed, of_product
 
 RESULTS = Path(__file__).parents[2] / "results"
 LEAST = {
@@ -42,7 +42,7 @@ BARS = [
 def test_a_run_is_whole_and_its_summary_is_that_of_its_rows(name: str) -> None:
     run = read_run(RESULTS / name)
     assert run.finished
-    assert len({row["example"] for row in run.rows}) >= LEAST[name]
+    assert len(run.computed) >= LEAST[name]
     assert not [row["error"] for row in run.rows if row["error"]]
     stated = {
         entry["method"]: entry["loo-r"]
@@ -64,11 +64,15 @@ def test_the_remedy_reaches_its_bars(name: str, method: str, bar: float) -> None
 
 def test_the_study_of_the_bilinear_rule_says_what_it_must() -> None:
     run = read_run(RESULTS / "bilinear")
-    holds = {verdict.claim: verdict.holds for verdict in verdicts(run)}
+    holds = {judged.claim: judged.holds for judged in run.claims()}
     assert holds["LOO does not depend on the implementation"]
     assert holds["IG does not depend on the implementation"]
     assert holds["AttnLRP depends on the implementation (raw)"]
     assert holds["AttnLRP depends on the implementation (normalised to sum to one)"]
+    seeds = by_seed(run.rows)
+    assert set(seeds) == set(range(5))
+    assert all(row["example"].startswith(f"seed {seed}/") for seed, rows in seeds.items() for row in rows)
+    assert {row["example"] for row in of_product(run.rows)} == {"product"}
     networks = sorted((RESULTS / "bilinear" / "networks").glob("*.safetensors"))
     assert len(networks) == 5
     for path in networks:
@@ -78,6 +82,6 @@ def test_the_study_of_the_bilinear_rule_says_what_it_must() -> None:
 
 @pytest.mark.parametrize("name", ["layers-sst2", "layers-imdb", "layers-mpnet"])
 def test_layers_agree_with_themselves(name: str) -> None:
-    holds = {verdict.claim: verdict.holds for verdict in verdicts(read_run(RESULTS / name))}
+    holds = {judged.claim: judged.holds for judged in read_run(RESULTS / name).claims()}
     assert holds["L_{:1} and L_1 agree"]
     assert holds["CP-LRP in all layers is CP-LRP"]

@@ -1,7 +1,7 @@
 """RQ1: one function in two orders of multiplication."""
 
 import json
-from importlib.resources import files
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from looprop.errors import DataError, UnknownNameError
-from looprop.evaluation.example import Task
 from looprop.evaluation.setup import Setup
 from looprop.inputs.mnist import load_mnist
 from looprop.propagation import reference
-from looprop.study.kinds.networks import LEFT, RIGHT, measure_pair
-from looprop.study.mnist import LinearAttention, reordered, shrink, train
-from looprop.study.report.writing import write_report
-from looprop.study.reproducing import reproduce
-from looprop.study.spec import load_spec
-from looprop.study.verdicts import verdicts
+from looprop.running.parts import Row
+from looprop.study import load_spec, parse_spec, reproduce, write_report
+from looprop.study.experiments import experiment_text
+from looprop.study.kinds.networks.digits import draw_digits, shrink
+from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
+from looprop.study.kinds.networks.pairs import LEFT, RIGHT, PairTask, by_seed, measure_pair, of_product, seed_means
+from looprop.study.kinds.networks.training import accuracies, train
 from looprop.tensors import attribute
 
 
@@ -100,7 +100,7 @@ def test_training_repeats_itself_and_leaves_the_global_seed_alone(digits: Path) 
 
 
 def test_the_scalar_product_of_figure_1() -> None:
-    rows = measure_pair({}, Task("product", torch.tensor([2.0, 3.0, 4.0])), Setup(load_spec("bilinear").methods))
+    rows = measure_pair({}, PairTask("product", torch.tensor([2.0, 3.0, 4.0])), Setup(load_spec("bilinear").methods))
     scores = {(row["method"], row["network"]): row["scores"] for row in rows}
     for side in (LEFT, RIGHT):
         assert scores["loo", side] == pytest.approx([24, 24, 24])
@@ -110,21 +110,30 @@ def test_the_scalar_product_of_figure_1() -> None:
     assert scores["attnlrp[epsilon=1e-6]", RIGHT] == pytest.approx([12, 6, 6], rel=1e-5)
 
 
+def plain(row: Row) -> dict[str, str]:
+    """A row without its time; as text, because NaN is not NaN."""
+    return {name: repr(value) for name, value in row.items() if name != "seconds"}
+
+
 @pytest.mark.slow
 def test_a_small_run_with_its_report(digits: Path, tmp_path: Path) -> None:
-    text = files("looprop.study").joinpath("specs", "bilinear.yaml").read_text(encoding="utf-8")
-    (tmp_path / "two.yaml").write_text(text.replace("seeds: 5", "seeds: 2"), encoding="utf-8")
+    text = experiment_text("bilinear").replace("name: bilinear", "name: two").replace("seeds: 5", "seeds: 2")
+    (tmp_path / "two.yaml").write_text(text, encoding="utf-8")
     options = {"limit": 2, "out": tmp_path / "run", "progress": False}
     run = reproduce(tmp_path / "two.yaml", **options)
     assert "subset: 2 of 20" in run.title
-    assert len({row["example"] for row in run.rows}) == 1 + 2 * 2
-    for row in run.rows:
-        assert not row["error"]
-        if row["seed"] >= 0 and row["method"] in ("loo", "ig"):
-            assert row["l-r"] == pytest.approx(1.0, abs=1e-5)
-    found = {v.claim: v.holds for v in verdicts(run)}
-    assert found["LOO does not depend on the implementation"]
-    assert found["AttnLRP depends on the implementation (raw)"]
+    assert len(run.computed) == 1 + 2 * 2
+    assert not any(row["error"] for row in run.rows)
+    assert {row["example"] for row in of_product(run.rows)} == {"product"}
+    networks = by_seed(run.rows)
+    assert set(networks) == {0, 1}
+    for seed, rows in networks.items():
+        assert all(row["example"].startswith(f"seed {seed}/mnist/test/") for row in rows)
+        assert all(row["l-r"] == pytest.approx(1.0, abs=1e-5) for row in rows if row["method"] in ("loo", "ig"))
+    assert [seed for seed, _ in accuracies(run.folder)] == [0, 1]
+    holds = {judged.claim: judged.holds for judged in run.claims()}
+    assert holds["LOO does not depend on the implementation"]
+    assert holds["AttnLRP depends on the implementation (raw)"]
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["identity"]["data"]["training"] == load_mnist("train").hash
 
@@ -139,10 +148,44 @@ def test_a_small_run_with_its_report(digits: Path, tmp_path: Path) -> None:
     assert victim.read_bytes() != bytes(content)
     assert repr(again.rows) == repr(run.rows)
 
+    # In parts of one example, of which the first has the product alone.
+    parts = reproduce(tmp_path / "two.yaml", **{**options, "out": tmp_path / "parts"}, part_examples=1)
+    assert [plain(row) for row in parts.rows] == [plain(row) for row in run.rows]
+
     write_report(tmp_path / "run")
     report = (tmp_path / "run" / "report.md").read_text(encoding="utf-8")
     assert "0.7865" in report
     assert "subset: 2 of 20" in report
+
+
+def test_rows_are_told_apart_by_their_seed() -> None:
+    rows = [
+        {"network": side, "seed": seed, "r": r}
+        for side, seed, r in [(LEFT, 1, 0.5), (LEFT, 1, math.nan), (RIGHT, 1, 0.7), (LEFT, 0, 0.1), (LEFT, 0, 0.3)]
+    ]
+    product = [{"network": LEFT}, {"network": RIGHT, "seed": None}, {"network": LEFT, "seed": -1}]
+    assert of_product([*rows, *product]) == product
+    assert by_seed([*product, *rows]) == {1: rows[:3], 0: rows[3:]}
+    assert seed_means([*product, *rows], LEFT, "r") == pytest.approx([0.5, 0.2])
+    assert seed_means(rows, RIGHT, "r") == pytest.approx([0.7, math.nan], nan_ok=True)
+
+
+def test_a_subset_of_digits_has_names_and_says_that_it_is_one(digits: Path) -> None:
+    test = load_mnist("test")
+    whole, some = draw_digits(test, limit=None, seed=0), draw_digits(test, limit=3, seed=0)
+    assert (whole.title, whole.subset) == ("mnist/test", False)
+    assert (some.title, some.subset) == ("mnist/test (subset: 3 of 20)", True)
+    for name, pixels in zip(some.names, some.pixels, strict=True):
+        assert torch.equal(pixels, whole.pixels[int(name.removeprefix("mnist/test/"))])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [("{sst2: {}}", "runs on mnist, got sst2"), ("{mnist: {skip: [ig]}}", "skip is for experiments of kind 'texts'")],
+)
+def test_networks_are_for_digits(data: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        parse_spec(f"{{name: x, kind: networks, question: q, methods: [loo, ig], data: {data}}}", where="x")
 
 
 def test_bilinear_takes_no_model_and_no_other_data(tmp_path: Path) -> None:

@@ -1,8 +1,5 @@
-"""Runs on texts: resumed, killed, damaged, refused, reported."""
+"""Runs on texts: resumed, damaged, refused, grown, and with leave-one-out of another run."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +9,12 @@ import torch
 from evaluation.tiny import TEXTS, save_tiny
 from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.evaluation.summary import values_of
-from looprop.models.loading import load_adapter
-from looprop.models.subject import bind
-from looprop.study.kinds.texts import relative_entropy
-from looprop.study.report.writing import write_report
-from looprop.study.reproducing import Run, read_run, reproduce
-from looprop.study.verdicts import verdicts
+from looprop.study import Run, read_run, reproduce, write_report
+from looprop.study.kinds.texts.entropy import relative_entropy
 
 
 def without_times(run: Run) -> str:
     return repr([{**row, "seconds": 0} for row in run.rows])
-
-
-@pytest.fixture(scope="module")
-def layers(model_folder: Path, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return reproduce(
-        "layers", model=str(model_folder), data=str(texts), out=tmp_path_factory.mktemp("layers"), progress=False
-    )
 
 
 def test_all_layers_is_cp_lrp_and_the_first_layer_is_the_first_layer(layers: Run) -> None:
@@ -68,9 +54,7 @@ def test_a_run_that_goes_on_equals_one_without_a_break(
         with pytest.raises(KeyboardInterrupt):
             reproduce("layers", engine=stops, **options)
         part = read_run(tmp_path)
-        assert len({row["example"] for row in part.rows}) == expected, (
-            "what was computed before the interruption is kept"
-        )
+        assert len(part.computed) == expected, "what was computed before the interruption is kept"
         assert part.title.endswith("(unfinished)")
     whole = reproduce("layers", **options)
     assert without_times(whole) == without_times(layers)
@@ -190,128 +174,3 @@ def test_unknown_names_and_folders(model_folder: Path, tmp_path: Path) -> None:
         reproduce("layers", data="sst", model=str(model_folder), progress=False)
     with pytest.raises(DataError, match=r"holds no manifest.json"):
         write_report(tmp_path)
-
-
-def test_reports_of_a_run(layers: Run, tmp_path: Path) -> None:
-    paths = write_report(layers.folder, layers.folder, out=tmp_path)
-    assert {path.name for path in paths} == {
-        "report.html",
-        "report.md",
-        "tables.tex",
-        "summary.csv",
-        "figure.svg",
-        "figure.png",
-    }
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "http://" not in page.replace("http://www.w3.org", "")
-    assert "https://" not in page
-    assert "data:image/svg+xml;base64," in page
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-    figure = (tmp_path / "figure.svg").read_text(encoding="utf-8")
-    assert figure.count(">AttnLRP<") == 1, "one line in the legend"
-    assert "interval of the difference to AttnLRP" in figure, "what the bands are"
-    assert figure.count("layer k<") == 4, "four panels"
-    tex = (tmp_path / "tables.tex").read_text(encoding="utf-8")
-    assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") > 3
-    alone = {path.name: path for path in write_report(layers.folder, out=tmp_path / "alone")}
-    assert alone.keys() == {path.name for path in paths} | {"summary.json"}
-    summary = json.loads(alone["summary.json"].read_text(encoding="ascii"))
-    assert {entry["method"]: entry["loo-r"] for entry in summary["summary"]} == {
-        s.method: pytest.approx(s.metrics["loo-r"].mean, nan_ok=True) for s in layers.evaluation().summary
-    }
-    claims = {v.claim: v.holds for v in verdicts(layers)}
-    assert claims["CP-LRP in all layers is CP-LRP"]
-    assert claims["L_{:1} and L_1 agree"]
-
-
-def test_texts_stand_in_their_template_and_the_report_shows_cost(
-    model_folder: Path, texts: Path, tmp_path: Path
-) -> None:
-    spec = tmp_path / "mine.yaml"
-    methods = "methods: [loo, 'looprop[budget=4]', attnlrp, ig, random]"
-    lines = ["name: mine", "kind: texts", "question: which?", methods, "metrics: [loo-r]"]
-    spec.write_text(
-        "\n".join([*lines, "data: {mine: {template: 'so: {text}', target: [LABEL_1, LABEL_0], skip: [ig]}}"]),
-        encoding="utf-8",
-    )
-    run = reproduce(spec, data=str(texts), model=str(model_folder), limit=2, out=tmp_path / "run", progress=False)
-    adapter = load_adapter(str(model_folder))
-    row = run.rows[0]
-    wanted = bind(adapter, f"so: {TEXTS[int(row['example']) - 1]}", target=("LABEL_1", "LABEL_0"))
-    assert {row["method"] for row in run.rows} == {"loo", "looprop[budget=4]", "attnlrp", "random"}, (
-        "what is skipped is not run"
-    )
-    assert row["features"] == len(wanted.features)
-    assert row["output"] == pytest.approx(wanted.output, abs=1e-6)
-    write_report(run.folder)
-    figure = (run.folder / "figure.svg").read_text(encoding="utf-8")
-    assert ">4<" in figure
-    assert ">looprop<" in figure
-    assert "random" not in figure, "what costs nothing has no place on a logarithmic axis"
-
-
-KILLER = """
-import os, random, signal, sys, time
-import torch
-from pathlib import Path
-from looprop.study import reproducing
-model, data, spec, out = sys.argv[1:]
-torch.set_num_threads(1)
-def go(folder):
-    return reproducing.reproduce(spec, model=model, data=data, out=folder, progress=False, part_examples=1)
-compute = reproducing.run_missing
-def timed(*arguments, **options):
-    # What else the machine does must not decide when children die, nor how long loading takes.
-    start = time.process_time()
-    compute(*arguments, **options)
-    took.append(time.process_time() - start)
-reproducing.run_missing, took = timed, []
-whole, _ = go(out + "/whole"), go(out + "/warm")  # a first run also imports
-usual = took[-1]
-kept = []
-for seed in range(10):
-    child = os.fork()
-    if child == 0:
-        rng = random.Random(seed)
-        if seed % 2:  # at a seeded time
-            signal.signal(signal.SIGPROF, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-            def doomed(*arguments, **options):
-                signal.setitimer(signal.ITIMER_PROF, rng.uniform(0.01, 0.1) * usual)
-                compute(*arguments, **options)
-            reproducing.run_missing = doomed
-        else:  # in the middle of writing: at a seeded call of fsync or rename
-            name, count = rng.choice(["fsync", "replace"]), rng.randint(1, 5)
-            owner = os if name == "fsync" else Path
-            real, calls = getattr(owner, name), []
-            def counted(*arguments):
-                calls.append(1)
-                if len(calls) == count:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return real(*arguments)
-            setattr(owner, name, counted)
-        go(out + "/killed")
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    kept.append(os.WIFSIGNALED(status))
-again = go(out + "/killed")
-plain = lambda run: repr([{**row, "seconds": 0} for row in run.rows])
-print(sum(kept), len(again.manifest["sessions"]), plain(again) == plain(whole), again.finished)
-"""
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_ten_moments_equals_an_uninterrupted_one(model_folder: Path, tmp_path: Path) -> None:
-    many = tmp_path / "many.txt"
-    many.write_text("\n".join(f"{a} and {b}" for a in TEXTS for b in TEXTS[:5]), encoding="utf-8")
-    spec = tmp_path / "spec.yaml"
-    spec.write_text(
-        "{name: x, kind: texts, question: 'killed?', data: {sst2: {}}, methods: [loo, attnlrp, cp-lrp]}",
-        encoding="utf-8",
-    )
-    command = [sys.executable, "-c", KILLER, str(model_folder), str(many), str(spec), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
-    killed, sessions, same, finished = done.stdout.split()
-    assert int(killed) == 10, "every child was killed before it could finish"
-    assert int(sessions) >= 8, "nearly every one got as far as writing the manifest"
-    assert (same, finished) == ("True", "True")

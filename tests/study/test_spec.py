@@ -1,23 +1,22 @@
 """Experiments as data."""
 
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 import yaml
 
 from looprop.errors import DataError, LoopropError, UnknownNameError
-from looprop.study.kinds.texts import layer_plans
-from looprop.study.published import LAYERS, published, published_tables
-from looprop.study.spec import EXPERIMENTS, load_spec, parse_spec
+from looprop.study import experiment_names, load_spec, parse_spec
+from looprop.study.experiments import experiment_text
+from looprop.study.kinds.texts.layer_plans import layer_plans
+from looprop.study.published import PAPER_LAYERS, published, published_tables
 
 GOOD = "name: mine\nkind: texts\nquestion: which?\ndata: {sst2: {split: dev}}\nmethods: [loo, cp-lrp]\n"
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", experiment_names())
 def test_the_experiments_are_short_and_valid(name: str) -> None:
-    text = files("looprop.study").joinpath("specs", f"{name}.yaml").read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [line for line in experiment_text(name).splitlines() if line.strip() and not line.lstrip().startswith("#")]
     assert 10 <= len(lines) <= 25
     assert load_spec(name).name == name
 
@@ -87,7 +86,7 @@ def test_published_numbers_are_whole_and_agree_with_themselves() -> None:
     assert set(tables["bilinear"]) == {"loo", "ig", "attnlrp[epsilon=1e-6]"}
     for data in ("sst2", "imdb"):
         assert set(tables["baselines"][data]) == {"loo", "ig", "rollout[residual=false]", "attnlrp", "cp-lrp"}
-        assert set(tables["layers"][data]) == set(layer_plans(LAYERS))
+        assert set(tables["layers"][data]) == set(layer_plans(PAPER_LAYERS))
         for cells in (*tables["baselines"][data].values(), *tables["layers"][data].values()):
             _, lerf, morf, delta = cells
             assert delta == pytest.approx(lerf - morf, abs=0.011), "printed delta is LeRF - MoRF up to rounding"

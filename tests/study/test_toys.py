@@ -8,10 +8,8 @@ import pytest
 
 from looprop.errors import DataError
 from looprop.evaluation.example import Task
-from looprop.study.kinds.toys import measure_toy
-from looprop.study.reproducing import reproduce
-from looprop.study.spec import Toy, load_spec
-from looprop.study.verdicts import verdicts
+from looprop.study import load_spec, parse_spec, reproduce
+from looprop.study.kinds.toys import Toy, measure_toy
 
 
 def by_hand(toy: Toy) -> dict[str, np.ndarray]:
@@ -77,8 +75,15 @@ def test_large_similar_logits_make_the_softmax_rule_overshoot_in_proportion_to_t
     np.testing.assert_allclose(through_keys[20.0], 2 * through_keys[10.0])
 
 
+@pytest.mark.parametrize("values", ["[1.0, 2.0, 3.0]", "[1.0]"])
+def test_every_token_has_a_value(values: str) -> None:
+    case = f"{{inputs: [1.0, 2.0], value: {values}}}"
+    with pytest.raises(DataError, match="inputs and value must have the same length, at least 2, got 2"):
+        parse_spec(f"{{name: x, kind: toys, question: q, methods: [loo], cases: {{odd: {case}}}}}", where="x")
+
+
 def test_the_run_says_that_the_softmax_rule_does_not_conserve(tmp_path: Path) -> None:
     run = reproduce("softmax", out=tmp_path / "run", progress=False)
-    assert [v.holds for v in verdicts(run)] == [False]
+    assert [judged.holds for judged in run.claims()] == [False]
     with pytest.raises(DataError, match="takes no limit"):
         reproduce("softmax", limit=3, out=tmp_path / "other", progress=False)

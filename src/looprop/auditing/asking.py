@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,51 +14,68 @@ from looprop.methods.ig import IntegratedGradientsWarning
 from looprop.metrics import pearson
 from looprop.models.subject import Subject
 
-Answer = list[Attribution] | str
-"""One attribution per input, or why there is none."""
+
+@dataclass(frozen=True, eq=False)
+class MethodAnswer:
+    """What a method says of the inputs: one attribution for each, or the error that says why there is none."""
+
+    attributions: tuple[Attribution, ...] = ()
+    error: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error instead of attributions."""
+        return bool(self.error)
+
+    @property
+    def scores(self) -> list[Scores]:
+        """The scores of every input."""
+        return [attribution.scores for attribution in self.attributions]
+
+    def first(self, count: int) -> "MethodAnswer":
+        """The answer on the first inputs."""
+        return replace(self, attributions=self.attributions[:count])
 
 
-def ask(method: Method, subjects: Sequence[Subject], *, batch: bool = True) -> Answer:
+def ask(method: Method, subjects: Sequence[Subject], *, batch: bool = True) -> MethodAnswer:
     """What a method says of every input: in one batch, or one by one."""
     # The longest first: what has to be proven of a model once per length is then proven once.
     order = sorted(range(len(subjects)), key=lambda i: -len(subjects[i].encoded))
     groups = [order] if batch else [[i] for i in order]
-    found: dict[int, Attribution] = {}
+    said: dict[int, Attribution] = {}
     with warnings.catch_warnings():
         # The residual of integrated gradients is one of the checks.
         warnings.simplefilter("ignore", IntegratedGradientsWarning)
         try:
             for group in groups:
-                found |= dict(zip(group, method.attribute([subjects[i] for i in group]), strict=True))
+                said |= dict(zip(group, method.attribute([subjects[i] for i in group]), strict=True))
         except (LoopropError, RuntimeError, ValueError, TypeError, IndexError, NotImplementedError) as error:
-            return " ".join(str(error).split()) or type(error).__name__
-    return [found[i] for i in range(len(subjects))]
+            return MethodAnswer(error=" ".join(str(error).split()) or type(error).__name__)
+    return MethodAnswer(tuple(said[i] for i in range(len(subjects))))
 
 
-def ask_all(methods: Mapping[str, Method], subjects: Sequence[Subject], *, batch: bool = True) -> dict[str, Answer]:
+def ask_all(
+    methods: Mapping[str, Method], subjects: Sequence[Subject], *, batch: bool = True
+) -> dict[str, MethodAnswer]:
     """What every method says; methods share nothing that one of them found out about a subject."""
-    found = {}
+    answers = {}
     for name, method in methods.items():
-        own = [Subject(s.adapter, s.encoded, s.target, s.features) for s in subjects]
-        found[name] = ask(method, own, batch=batch)
-    return found
+        answers[name] = ask(method, [subject.afresh() for subject in subjects], batch=batch)
+    return answers
 
 
-def compare(before: Answer, after: Answer, tolerance: float) -> Agreement | str:
+def compare(before: MethodAnswer, after: MethodAnswer, tolerance: float) -> Agreement:
     """How far two answers are apart, or why that cannot be said."""
     for answer in (before, after):
-        if isinstance(answer, str):
-            return answer
-    return agreement(_scores(before), _scores(after), tolerance)
+        if answer.failed:
+            return Agreement(refused=answer.error)
+    return agreement(before.scores, after.scores, tolerance)
 
 
-def mean_r(before: Answer, after: Answer) -> float:
+def mean_r(before: MethodAnswer, after: MethodAnswer) -> float:
     """Mean over inputs of Pearson's r between two answers, NaN where there is none."""
-    if isinstance(before, str) or isinstance(after, str):
+    if before.failed or after.failed:
         return math.nan
-    values = [r for a, b in zip(_scores(before), _scores(after), strict=True) if not math.isnan(r := pearson(a, b))]
-    return float(np.mean(values)) if values else math.nan
-
-
-def _scores(answer: Answer) -> list[Scores]:
-    return [] if isinstance(answer, str) else [attribution.scores for attribution in answer]
+    pairs = zip(before.scores, after.scores, strict=True)
+    defined = [r for a, b in pairs if not math.isnan(r := pearson(a, b))]
+    return float(np.mean(defined)) if defined else math.nan

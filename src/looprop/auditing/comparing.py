@@ -1,4 +1,8 @@
-"""How far two explanations of one input are apart."""
+"""How far two explanations of one input are apart.
+
+Scores are compared relative to the largest of them, never one by one: a method that gives a token a billionth of the
+top score has said that it does not matter, and a billionth more or less does not matter either.
+"""
 
 import math
 from collections.abc import Sequence
@@ -17,13 +21,15 @@ class Agreement:
     """Explanations of several inputs, before and after.
 
     r: mean over inputs of Pearson's r, of those where it is defined; lowest_r: the lowest. change: the largest relative
-    change of any input. top: the share of inputs whose top token changes.
+    change of any input. top: the share of inputs whose top token changes. refused: why there is nothing to compare; the
+    numbers are NaN then.
     """
 
-    r: float
-    lowest_r: float
-    change: float
-    top: float
+    r: float = math.nan
+    lowest_r: float = math.nan
+    change: float = math.nan
+    top: float = math.nan
+    refused: str = ""
 
 
 def relative_change(before: Scores, after: Scores) -> float:
@@ -37,8 +43,9 @@ def relative_change(before: Scores, after: Scores) -> float:
 
 
 def top_changes(before: Scores, after: Scores, tolerance: float) -> bool:
-    """Whether the score that is largest in magnitude is another one; what was as large as the top, up to the tolerance,
-    may take its place.
+    """Whether the score that is largest in magnitude is another one.
+
+    What was as large as the top, up to the tolerance, may take its place.
 
     >>> top_changes(np.array([1.0, -3.0]), np.array([1.0, -0.5]), 1e-6)
     True

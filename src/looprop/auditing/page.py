@@ -3,18 +3,16 @@
 import math
 from collections.abc import Sequence
 
-from looprop.auditing.result import Attempt, Audit, Checks, Row
-from looprop.auditing.verdicts import Verdict, percent
+from looprop.auditing.result import Attempt, Audit, Checks, RewriteEffect
+from looprop.auditing.verdicts import MethodVerdict, percent
 from looprop.display.data import correlation
 from looprop.display.html import card, escape, facts, fragment, page, paragraph
 from looprop.display.tables import Cell, Column, mixed, table
 
 FOOTER = (
     "A rewrite computes the same function in another way; it is used only after logits and gradients were found equal "
-    "on all inputs. "
-    "Change: the largest difference of scores of any input, relative to its largest score. r: Pearson's correlation of "
-    "the explanations "
-    "before and after, mean over inputs."
+    "on all inputs. Change: the largest difference of scores of any input, relative to its largest score. r: Pearson's "
+    "correlation of the explanations before and after, mean over inputs."
 )
 SIGNS = {"invariant": "✓", "depends on the writing": "✗", "refused": "–", "not tested": "–"}
 
@@ -65,7 +63,7 @@ def verdict_table(audit: Audit) -> str:
     )
 
 
-def _signed(verdict: Verdict) -> str:
+def _signed(verdict: MethodVerdict) -> str:
     return f"{SIGNS[verdict.word]} {verdict.word}"
 
 
@@ -82,15 +80,15 @@ def heat_map(audit: Audit) -> str:
     return f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _heat_cell(row: Row, tolerance: float) -> str:
-    if row.refused:
-        return f'<td class="heat outside" title="{escape(row.refused)}">refused</td>'
-    kind, style = mixed(0.0 if row.change <= tolerance else max(0.08, min(1.0, row.change)))
+def _heat_cell(effect: RewriteEffect, tolerance: float) -> str:
+    if effect.refused:
+        return f'<td class="heat outside" title="{escape(effect.refused)}">refused</td>'
+    kind, style = mixed(0.0 if effect.change <= tolerance else max(0.08, min(1.0, effect.change)))
     tip = (
-        f"r {correlation(row.r)}, lowest {correlation(row.lowest_r)}; change {row.change:.1e}; another top token in "
-        f"{percent(row.top)}"
+        f"r {correlation(effect.r)}, lowest {correlation(effect.lowest_r)}; change {effect.change:.1e}; another top "
+        f"token in {percent(effect.top)}"
     )
-    return f'<td class="heat {kind}" style="{style}" title="{escape(tip)}">{change_text(row.change, tolerance)}</td>'
+    return f'<td class="heat {kind}" style="{style}" title="{escape(tip)}">{change_text(effect.change, tolerance)}</td>'
 
 
 def change_text(change: float, tolerance: float) -> str:
@@ -126,11 +124,8 @@ def checks_table(checks: Sequence[Checks]) -> str:
             rows.append([check.method, "refused", "", "", "", ""])
             continue
         shuffled = "  ".join(correlation(r) for r in check.randomised) or "–"
-        shifted = (
-            "–"
-            if math.isnan(check.shifted)
-            else f"{change_text(check.shifted, 1e-6)} %, r {correlation(check.shifted_r)}"
-        )
+        shifted = f"{change_text(check.shifted, 1e-6)} %, r {correlation(check.shifted_r)}"
+        shifted = "–" if math.isnan(check.shifted) else shifted
         batched = "–" if math.isnan(check.batched) else f"{check.batched:.0e}"
         rows.append([check.method, correlation(check.loo_r), percent(check.residual), shuffled, shifted, batched])
     return table(columns, rows, sortable=False)
@@ -144,15 +139,8 @@ def rewrites_table(attempts: Sequence[Attempt]) -> str:
     for attempt in attempts:
         outcome = attempt.status if not attempt.reason else f"{attempt.status}: {attempt.reason}"
         proof = [Cell(value, text=_tiny(value)) for value in (attempt.logits, attempt.gradient)]
-        rows.append(
-            [
-                attempt.rewrite,
-                attempt.summary,
-                outcome,
-                Cell(len(attempt.places), text=str(len(attempt.places))),
-                *proof,
-            ]
-        )
+        places = Cell(len(attempt.places), text=str(len(attempt.places)))
+        rows.append([attempt.rewrite, attempt.summary, outcome, places, *proof])
     return table(columns, rows, sortable=False)
 
 
@@ -171,31 +159,25 @@ def _unsupported(attempts: Sequence[Attempt]) -> str:
     )
 
 
-def _all_rows(rows: Sequence[Row]) -> str:
+def _all_rows(effects: Sequence[RewriteEffect]) -> str:
     columns = [
         Column(name)
         for name in ("method", "rewrite", "mean r", "lowest r", "largest change", "other top token", "r to LOO")
     ]
-    cells: list[list[str | Cell]] = []
-    for row in rows:
-        if row.refused:
-            cells.append([row.method, row.rewrite, f"refused: {row.refused}", "", "", "", ""])
+    rows: list[list[str | Cell]] = []
+    for effect in effects:
+        if effect.refused:
+            rows.append([effect.method, effect.rewrite, f"refused: {effect.refused}", "", "", "", ""])
             continue
         numbers = [
-            Cell(row.r, text=_fine(row.r)),
-            Cell(row.lowest_r, text=_fine(row.lowest_r)),
-            Cell(row.change, text=_tiny(row.change)),
+            Cell(effect.r, text=_fine(effect.r)),
+            Cell(effect.lowest_r, text=_fine(effect.lowest_r)),
+            Cell(effect.change, text=_tiny(effect.change)),
+            Cell(effect.top, text=percent(effect.top)),
+            Cell(effect.loo_r, text=_fine(effect.loo_r)),
         ]
-        cells.append(
-            [
-                row.method,
-                row.rewrite,
-                *numbers,
-                Cell(row.top, text=percent(row.top)),
-                Cell(row.loo_r, text=_fine(row.loo_r)),
-            ]
-        )
-    return f"<details><summary>{len(rows)} rows</summary>{table(columns, cells)}</details>"
+        rows.append([effect.method, effect.rewrite, *numbers])
+    return f"<details><summary>{len(effects)} rows</summary>{table(columns, rows)}</details>"
 
 
 def _fine(r: float) -> str:
@@ -204,13 +186,12 @@ def _fine(r: float) -> str:
 
 def _facts(audit: Audit) -> list[tuple[str, str]]:
     about = audit.about
-    found = [
+    shown = [
         (name, str(about[name]))
         for name in ("model", "class", "inputs", "features", "precision", "started")
         if name in about
     ]
-    found += [("weights", str(about.get("weights", ""))[:12]), ("inputs", str(about.get("inputs_hash", ""))[:12])]
-    found += [("seconds", str(about.get("seconds", ""))), ("of the processor", str(about.get("cpu_seconds", "")))]
-    return found + [
-        (name, str(about.get("versions", {}).get(name, ""))) for name in ("looprop", "torch", "transformers")
-    ]
+    shown += [("weights", str(about.get("weights", ""))[:12]), ("inputs", str(about.get("inputs_hash", ""))[:12])]
+    shown += [("seconds", str(about.get("seconds", ""))), ("of the processor", str(about.get("cpu_seconds", "")))]
+    versions = about.get("versions", {})
+    return shown + [(name, str(versions.get(name, ""))) for name in ("looprop", "torch", "transformers")]

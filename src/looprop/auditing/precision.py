@@ -5,31 +5,30 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from looprop.auditing.rewrites.changes import Changes
 from looprop.errors import ModelError
+from looprop.intercept.mode import InterceptMode
 from looprop.models.adapter import Adapter
 
-Precision = Literal["float64", "model"]
+AuditPrecision = Literal["float64", "model"]
+"""What an audit works on: a copy of the model that computes in float64, or the model itself, as it is."""
 
 # These take a dtype by position; everything else by name.
-_CASTS = frozenset({Tensor.to, Tensor.type})
+_CASTS = frozenset({"to", "type"})
 
 
-class FullPrecision(TorchFunctionMode):
+class FullPrecision(InterceptMode):
     """Models cast to float32 in places (norms, softmax, rotary tables): here those casts are to float64."""
 
-    def __torch_function__(
-        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if function is Tensor.float:
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name == "float":
             function = Tensor.double
-        elif function in _CASTS:
+        elif name in _CASTS:
             args = tuple(torch.float64 if a is torch.float32 else a for a in args)
-        if kwargs and kwargs.get("dtype") is torch.float32:
+        if kwargs.get("dtype") is torch.float32:
             kwargs = {**kwargs, "dtype": torch.float64}
-        return function(*args, **(kwargs or {}))
+        return function(*args, **kwargs)
 
 
 def in_float64(adapter: Adapter) -> Adapter:

@@ -1,5 +1,7 @@
-"""The proof that a rewrite computes the same function: the same logits and the same gradients on the inputs of the
-audit.
+"""The proof that a rewrite computes the same function: the same logits and the same gradients on all inputs.
+
+Logits alone would not do. A rewrite that cuts a path off from the gradient gives the same logits, and every method that
+propagates would be blamed for it.
 """
 
 from collections.abc import Sequence
@@ -8,11 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
 
-# Relative to the largest entry. Rounding stays far below, and a change of the function far above.
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+# What counts as the same function, relative to the largest entry, by the precision of the model. Rounding stays far
+# below, and a change of the function far above.
+SAME_FUNCTION = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,6 @@ class Proof:
         return self.logits <= self.tolerance and self.gradient <= self.tolerance
 
 
-def rebound(subjects: Sequence[Subject], adapter: Adapter) -> list[Subject]:
-    """The same inputs, targets and features on another writing of the model, with nothing known yet."""
-    return [Subject(adapter, s.encoded, s.target, s.features) for s in subjects]
-
-
 def behaviour(subjects: Sequence[Subject]) -> list[Behaviour]:
     """Logits and gradients on every input."""
     return [_behaviour(subject) for subject in subjects]
@@ -55,7 +52,7 @@ def _behaviour(subject: Subject) -> Behaviour:
 
 def prove(before: Sequence[Behaviour], after: Sequence[Behaviour]) -> Proof:
     """Compare what a model did before and after a rewrite."""
-    tolerance = TOLERANCE.get(before[0].logits.dtype, TOLERANCE[torch.float32])
+    tolerance = SAME_FUNCTION.get(before[0].logits.dtype, SAME_FUNCTION[torch.float32])
     logits = [_deviation(b.logits, a.logits) for b, a in zip(before, after, strict=True)]
     gradients = [_deviation(b.gradient, a.gradient) for b, a in zip(before, after, strict=True)]
     return Proof(_largest(logits), _largest(gradients), tolerance)

@@ -1,15 +1,17 @@
-"""The result of an audit: what each rewrite did, how each method took it, the sanity checks,
-and a verdict per method.
+"""The result of an audit: what each rewrite did, how each method took it, the sanity checks, a verdict per method.
+
+NaN stands for "not measured" throughout, and "" for "not refused". In a saved audit NaN is null; verdicts are written
+for readers of the file, and judged anew from the numbers when it is loaded.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from looprop.auditing.verdicts import Verdict, judge
+from looprop.auditing.verdicts import MethodVerdict, judge
 from looprop.errors import DataError
 from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
 
@@ -40,11 +42,11 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One method under one rewrite: see `Agreement`.
+class RewriteEffect:
+    """What one rewrite does to the explanations of one method: see `comparing.Agreement`.
 
-    loo_r: mean r of the explanation after the rewrite with leave-one-out. refused: why there is no explanation to
-        compare.
+    loo_r: mean r of the explanation after the rewrite with leave-one-out.
+    refused: why there is no explanation to compare.
     """
 
     method: str
@@ -61,14 +63,13 @@ class Row:
 class Checks:
     """The sanity checks of one method.
 
-    residual: median over inputs of |f - sum of scores| / |f|, or of the residual that the method states. complete: it
-        promises none.
-    randomised: mean r with the explanation of the model whose weights are shuffled from the last layer down, stage by
-        stage.
-    shifted, shifted_r: largest relative change and mean r when the input is shifted by a constant that the model takes
-        off again.
+    residual: median over inputs of |f - sum of scores| / |f|, or of the residual that the method states.
+    complete: it promises none.
+    randomised: mean r with the explanation of the model whose weights are shuffled from the last layer down, by stages.
+    shifted, shifted_r: largest relative change and mean r when the input's zero is moved and the model moves it back.
     batched: largest relative change between inputs explained alone and in one batch.
-    loo_r: mean r with leave-one-out. refused: why there are none.
+    loo_r: mean r with leave-one-out.
+    refused: why there are none.
     """
 
     method: str
@@ -86,11 +87,13 @@ class Checks:
 class Audit:
     """Methods under equivalent rewrites of one model.
 
-    about: model, precision, tolerance, and the manifest: versions, machine, hashes of weights and inputs.
+    attempts: what each rewrite did. rows: every method under every rewrite that was carried out. tolerance: up to this
+    relative change, an explanation counts as the same.
+    about: model, precision, and the manifest: versions, machine, hashes of weights and inputs.
     """
 
     attempts: tuple[Attempt, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[RewriteEffect, ...]
     checks: tuple[Checks, ...]
     title: str
     tolerance: float
@@ -107,14 +110,14 @@ class Audit:
         return [attempt.rewrite for attempt in self.attempts if attempt.status == "applied"]
 
     @cached_property
-    def verdicts(self) -> dict[str, Verdict]:
+    def verdicts(self) -> dict[str, MethodVerdict]:
         """What is to be said of each method, in a word and in a sentence."""
         return {
             check.method: judge([row for row in self.rows if row.method == check.method], check, self.tolerance)
             for check in self.checks
         }
 
-    def row(self, method: str, rewrite: str) -> Row:
+    def row(self, method: str, rewrite: str) -> RewriteEffect:
         """One cell of the table."""
         for row in self.rows:
             if (row.method, row.rewrite) == (method, rewrite):
@@ -158,7 +161,7 @@ class Audit:
         data = read_json(path)
         check_schema(data, SCHEMA, VERSION)
         attempts = tuple(Attempt(**_read(item)) for item in data["rewrites"])
-        rows = tuple(Row(**_read(item)) for item in data["rows"])
+        rows = tuple(RewriteEffect(**_read(item)) for item in data["rows"])
         checks = tuple(Checks(**_read(item)) for item in data["checks"])
         return cls(attempts, rows, checks, data["title"], data["tolerance"], data["about"])
 
@@ -171,10 +174,9 @@ class Audit:
 def _read(item: Mapping[str, Any]) -> dict[str, Any]:
     """What `plain` made of NaN and tuples, made good."""
     return {
-        key: math.nan if value is None else _tuple(value) if isinstance(value, Sequence) else value
-        for key, value in item.items()
+        key: tuple(map(_number, value)) if isinstance(value, list) else _number(value) for key, value in item.items()
     }
 
 
-def _tuple(value: Any) -> Any:
-    return value if isinstance(value, str) else tuple(math.nan if item is None else item for item in value)
+def _number(value: Any) -> Any:
+    return math.nan if value is None else value

@@ -1,4 +1,8 @@
-"""A plain verdict per method."""
+"""A plain verdict per method.
+
+The word is about rewriting alone: does the explanation depend on how the model is written? Sanity checks that a method
+fails are flags beside it, since a method may be invariant and still worth nothing (random scores are).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from looprop.display.data import correlation
 
 if TYPE_CHECKING:
-    from looprop.auditing.result import Checks, Row
+    from looprop.auditing.result import Checks, RewriteEffect
 
 Word = Literal["invariant", "depends on the writing", "refused", "not tested"]
 
@@ -21,7 +25,7 @@ INCOMPLETE = 0.05
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MethodVerdict:
     """word: the outcome under rewriting. sentence: for people. flags: sanity checks that it fails."""
 
     word: Word
@@ -29,32 +33,28 @@ class Verdict:
     flags: tuple[str, ...] = ()
 
 
-def judge(rows: Sequence[Row], checks: Checks, tolerance: float) -> Verdict:
+def judge(effects: Sequence[RewriteEffect], checks: Checks, tolerance: float) -> MethodVerdict:
     """The verdict on one method from its rows and checks."""
     if checks.refused:
-        return Verdict("refused", f"says nothing about this model: {checks.refused}")
-    flags = tuple(
-        flag
-        for flag in (_ignores(checks), _batched(checks, tolerance), _shifted(checks, tolerance), _incomplete(checks))
-        if flag
-    )
-    refused = [row for row in rows if row.refused]
-    known = [row for row in rows if not row.refused]
+        return MethodVerdict("refused", f"says nothing about this model: {checks.refused}")
+    flags = tuple(flag for flag in _flags(checks, tolerance) if flag)
+    refused = [effect for effect in effects if effect.refused]
+    known = [effect for effect in effects if not effect.refused]
     if not known:
         reason = f": {refused[0].refused}" if refused else ": no rewrite applies to this model"
-        return Verdict("not tested", f"could not be compared under any rewrite{reason}", flags)
-    worst = max(known, key=lambda row: row.change)
-    lost = f"; refused under {', '.join(row.rewrite for row in refused)}" if refused else ""
+        return MethodVerdict("not tested", f"could not be compared under any rewrite{reason}", flags)
+    worst = max(known, key=lambda effect: effect.change)
+    lost = f"; refused under {', '.join(effect.rewrite for effect in refused)}" if refused else ""
     if worst.change <= tolerance and not refused:
         number = "1 rewrite" if len(known) == 1 else f"all {len(known)} rewrites"
-        return Verdict("invariant", f"the same explanation under {number} ({_tiny(worst.change)})", flags)
+        return MethodVerdict("invariant", f"the same explanation under {number} ({_tiny(worst.change)})", flags)
     if worst.change <= tolerance:
-        return Verdict("depends on the writing", f"the same where it answers{lost}", flags)
-    changed = [row for row in known if row.change > tolerance]
+        return MethodVerdict("depends on the writing", f"the same where it answers{lost}", flags)
+    changed = [effect for effect in known if effect.change > tolerance]
     sentence = f"another explanation under {len(changed)} of {len(known)} rewrites, most under {worst.rewrite}"
     sentence += f": scores change by up to {percent(worst.change)}, mean r {correlation(worst.r)}"
     sentence += f", another top token in {percent(worst.top)} of the inputs" if worst.top else ""
-    return Verdict("depends on the writing", sentence + lost, flags)
+    return MethodVerdict("depends on the writing", sentence + lost, flags)
 
 
 def percent(share: float) -> str:
@@ -65,38 +65,33 @@ def percent(share: float) -> str:
     """
     if math.isnan(share):
         return "–"
-    return (
-        f"{100 * share:.0e} %"
-        if share > 1e4
-        else f"{100 * share:.0f} %"
-        if share >= 0.1 or share == 0
-        else f"{100 * share:.2g} %"
-    )
+    digits = ".0e" if share > 1e4 else ".0f" if share >= 0.1 or share == 0 else ".2g"
+    return f"{100 * share:{digits}} %"
 
 
 def _tiny(change: float) -> str:
     return f"scores change by at most {change:.0e} of the largest" if change else "not one bit of it changes"
 
 
+def _flags(checks: Checks, tolerance: float) -> list[str]:
+    """What each sanity check has to say; "" where it is passed."""
+    return [_ignores(checks), _batched(checks, tolerance), _shifted(checks, tolerance), _incomplete(checks)]
+
+
 def _ignores(checks: Checks) -> str:
     if not checks.randomised or not all(r >= IGNORES for r in checks.randomised):
         return ""
+    agrees = ", ".join(map(correlation, checks.randomised))
     return (
         "hardly looks at the model: its explanation stays while the weights are shuffled, from the last layer to all "
-        f"(r {_all(checks)})"
+        f"(r {agrees})"
     )
-
-
-def _all(checks: Checks) -> str:
-    return ", ".join(map(correlation, checks.randomised))
 
 
 def _batched(checks: Checks, tolerance: float) -> str:
-    return (
-        f"depends on what else is in the batch (by up to {percent(checks.batched)})"
-        if checks.batched > tolerance
-        else ""
-    )
+    if not checks.batched > tolerance:
+        return ""
+    return f"depends on what else is in the batch (by up to {percent(checks.batched)})"
 
 
 def _shifted(checks: Checks, tolerance: float) -> str:

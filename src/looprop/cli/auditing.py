@@ -1,6 +1,8 @@
 """`looprop audit`: does an explanation depend on how the model is written?"""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,7 +28,10 @@ from looprop.cli.options import (
 from looprop.cli.shell import command, output, progress, quiet_libraries, say
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from looprop.auditing.result import Audit
+    from looprop.inputs.examples import Dataset
 
 CASES = ("product", "mnist")
 
@@ -35,36 +40,43 @@ def _complete(start: str) -> list[tuple[str, str]]:
     return [(entry.name, entry.summary) for entry in CATALOGUE.values() if entry.name.startswith(start)]
 
 
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="sst2, imdb, demo, a file of texts (.txt, .csv, .tsv, .jsonl, .parquet); "
+        "or the paper's own product or mnist."
+    ),
+]
+Rewrites = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rewrite",
+        "-r",
+        metavar="NAME",
+        autocompletion=_complete,
+        show_default=False,
+        help=f"A rewrite; repeat for more. [default: all of {', '.join(CATALOGUE)}]",
+    ),
+]
+Split = Annotated[str | None, typer.Option(help="The part of a named data set.", show_default=False)]
+TextColumn = Annotated[str | None, typer.Option(help="The column of the texts in a file.", show_default=False)]
+WithChecks = Annotated[bool, typer.Option("--checks/--no-checks", help="Sanity checks beside the rewrites.")]
+
+
 @command
 def audit(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="sst2, imdb, demo, a file of texts (.txt, .csv, .tsv, .jsonl, .parquet); "
-            "or the paper's own product or mnist."
-        ),
-    ],
+    data: Data,
     method: Methods = None,
-    rewrite: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rewrite",
-            "-r",
-            metavar="NAME",
-            autocompletion=_complete,
-            show_default=False,
-            help=f"A rewrite; repeat for more. [default: all of {', '.join(CATALOGUE)}]",
-        ),
-    ] = None,
+    rewrite: Rewrites = None,
     model: Model = None,
     limit: Limit = None,
     seed: Seed = 0,
-    split: Annotated[str | None, typer.Option(help="The part of a named data set.", show_default=False)] = None,
-    column: Annotated[str | None, typer.Option(help="The column of the texts in a file.", show_default=False)] = None,
+    split: Split = None,
+    column: TextColumn = None,
     precision: Annotated[
         str, typer.Option(help="float64: a copy of the model in float64; model: the model as it is.")
     ] = "float64",
-    checks: Annotated[bool, typer.Option("--checks/--no-checks", help="Sanity checks beside the rewrites.")] = True,
+    checks: WithChecks = True,
     engine: Engine = "local",
     address: Address = None,
     workers: Workers = None,
@@ -82,31 +94,20 @@ def audit(
     rewrites = check_rewrites(rewrite or CATALOGUE)
     check_place(html, ".html")
     chosen = choose_engine(engine, address, workers)
-    own = data in CASES
-    if own and (model is not None or split is not None or column is not None):
-        raise typer.BadParameter(f"{data} brings its own model and inputs: it takes no --model, --split or --column")
-    texts = None if own else read_data(data, split=split, column=column, limit=limit, seed=seed, also=CASES)
-    with progress("training the network" if data == "mnist" else "loading the model"):
-        if texts is None:
-            quiet_libraries(online=False)
-            from looprop.study.kinds.audits import audit_case
-
-            case = audit_case(data, limit=limit, seed=seed)
-        else:
-            bench = load_bench(model)
+    question = _question(data, model=model, split=split, column=column, limit=limit, seed=seed)
     from looprop.auditing.audit import audit as run_audit
 
     with progress("the model as it is", steps(len(rewrites), checks=checks)) as advance:
         result = run_audit(
-            bench if texts is not None else case.model,
-            texts if texts is not None else case.inputs,
+            question.model,
+            question.inputs,
             methods=methods,
             rewrites=rewrites,
             precision=precision,  # type: ignore[arg-type]
             checks=checks,
             advance=advance,
             engine="local" if engine == "local" else chosen,
-            title=None if texts is not None else case.title,
+            title=question.title,
         )
     if account := result.about.get("engine"):
         from looprop.running.engines import describe
@@ -122,41 +123,87 @@ def audit(
         show_audit(result, no_color=no_color)
 
 
+@dataclass(frozen=True)
+class _Question:
+    """What is audited, on what. title: None where the inputs bring their own."""
+
+    model: Any
+    inputs: "Dataset | Sequence[Any]"
+    title: str | None = None
+
+
+def _question(
+    data: str, *, model: str | None, split: str | None, column: str | None, limit: int | None, seed: int
+) -> _Question:
+    """A model with texts, or one of the paper's cases, which bring both."""
+    if data not in CASES:
+        texts = read_data(data, split=split, column=column, limit=limit, seed=seed, also=CASES)
+        with progress("loading the model"):
+            return _Question(load_bench(model), texts)
+    if model is not None or split is not None or column is not None:
+        raise typer.BadParameter(f"{data} brings its own model and inputs: it takes no --model, --split or --column")
+    with progress("training the network" if data == "mnist" else "loading the model"):
+        quiet_libraries(online=False)
+        from looprop.study import audit_case
+
+        case = audit_case(data, limit=limit, seed=seed)
+    return _Question(case.model, case.inputs, case.title)
+
+
 def show_audit(result: "Audit", *, no_color: bool) -> None:
     """Verdicts, the table of changes, the checks, and what was refused or left alone."""
-    from looprop.auditing.page import SIGNS, change_text
-    from looprop.display.data import correlation
-    from looprop.display.terminal import table
-
     console = output(no_color=no_color)
     console.print(f"{result.about['model']} on {result.title}", style="bold", markup=False)
     console.print()
+    _show_verdicts(result, console)
+    _show_changes(result, console)
+    _show_shuffled(result, console)
+    console.print()
+    _show_attempts(result, console)
+
+
+def _show_verdicts(result: "Audit", console: "Console") -> None:
+    from looprop.auditing.page import SIGNS
+
     for name, verdict in result.verdicts.items():
         console.print(f"{SIGNS[verdict.word]} {name}: {verdict.sentence}", markup=False)
         for flag in verdict.flags:
             console.print(f"    ! {flag}", markup=False)
-    if result.applied:
-        console.print()
-        console.print("Largest change of scores in %", style="bold", markup=False)
-        known = [[result.row(name, rewrite) for rewrite in result.applied] for name in result.methods]
-        rows = [
-            [name, *("refused" if row.refused else change_text(row.change, result.tolerance) for row in own)]
-            for name, own in zip(result.methods, known, strict=True)
-            if not all(row.refused for row in own)
-        ]
-        # One line per rewrite: there are more rewrites than a terminal is wide.
-        turned = [[rewrite, *(row[i + 1] for row in rows)] for i, rewrite in enumerate(result.applied)]
-        console.print(table(["rewrite", *(row[0] for row in rows)], turned, numeric=frozenset(range(1, len(rows) + 1))))
-    if any(check.randomised for check in result.checks):
-        console.print()
-        console.print(
-            "Mean r while weights are shuffled from the last layer down: a third, two thirds, all",
-            style="bold",
-            markup=False,
-        )
-        shuffled = [[check.method, *map(correlation, check.randomised)] for check in result.checks if check.randomised]
-        console.print(table(["method", "1/3", "2/3", "all"], shuffled, numeric=frozenset({1, 2, 3})))
+
+
+def _show_changes(result: "Audit", console: "Console") -> None:
+    from looprop.auditing.page import change_text
+    from looprop.display.terminal import table
+
+    if not result.applied:
+        return
+    effects = {method: [result.row(method, rewrite) for rewrite in result.applied] for method in result.methods}
+    columns = {
+        method: ["refused" if effect.refused else change_text(effect.change, result.tolerance) for effect in own]
+        for method, own in effects.items()
+        if not all(effect.refused for effect in own)
+    }
+    # One line per rewrite: there are more rewrites than a terminal is wide.
+    lines = [[rewrite, *(column[i] for column in columns.values())] for i, rewrite in enumerate(result.applied)]
     console.print()
+    console.print("Largest change of scores in %", style="bold", markup=False)
+    console.print(table(["rewrite", *columns], lines, numeric=frozenset(range(1, len(columns) + 1))))
+
+
+def _show_shuffled(result: "Audit", console: "Console") -> None:
+    from looprop.display.data import correlation
+    from looprop.display.terminal import table
+
+    lines = [[check.method, *map(correlation, check.randomised)] for check in result.checks if check.randomised]
+    if not lines:
+        return
+    heading = "Mean r while weights are shuffled from the last layer down: a third, two thirds, all"
+    console.print()
+    console.print(heading, style="bold", markup=False)
+    console.print(table(["method", "1/3", "2/3", "all"], lines, numeric=frozenset({1, 2, 3})))
+
+
+def _show_attempts(result: "Audit", console: "Console") -> None:
     for attempt in result.attempts:
         if attempt.status == "refused":
             console.print(f"refused: {attempt.rewrite}: {attempt.reason}", markup=False)

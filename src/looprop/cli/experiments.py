@@ -10,18 +10,18 @@ import typer
 
 from looprop.cli.options import Address, Debug, Engine, Limit, Model, Seed, Workers, choose_engine
 from looprop.cli.shell import command, progress, quiet_libraries, say
-
-EXPERIMENTS = ("bilinear", "softmax", "baselines", "layers", "remedy")
+from looprop.study import experiment_names
 
 
 def _complete(start: str) -> list[str]:
-    return [name for name in EXPERIMENTS if name.startswith(start)]
+    return [name for name in experiment_names() if name.startswith(start)]
 
 
 @command
 def reproduce(
     experiment: Annotated[
-        str, typer.Argument(help=f"{', '.join(EXPERIMENTS)}, or a YAML file of your own.", autocompletion=_complete)
+        str,
+        typer.Argument(help=f"{', '.join(experiment_names())}, or a YAML file of your own.", autocompletion=_complete),
     ],
     model: Model = None,
     data: Annotated[
@@ -56,7 +56,7 @@ def reproduce(
     """
     with progress("loading"):
         quiet_libraries(online=model is not None and not Path(model).is_dir())
-        from looprop.study.reproducing import reproduce as run_experiment
+        from looprop.study import reproduce as run_experiment
     chosen = choose_engine(engine, address, workers)
     try:
         shown = sys.stderr.isatty()
@@ -94,7 +94,7 @@ def report(
 
 def _write(runs: list[Path], out: Path | None) -> None:
     with progress("writing the report"):
-        from looprop.study.report.writing import write_report
+        from looprop.study import write_report
 
         written = write_report(*runs, out=out)
     for path in written:

@@ -55,6 +55,15 @@ class AttentionCall:
             enable_gqa=self.grouped,
         )
 
+    def written(self) -> Tensor:
+        """The same, written out as matmul, softmax, matmul."""
+        key, value = (shared_by_groups(x, self.query) for x in (self.key, self.value))
+        scores, added = attention_scores(self.query, key, self.scale), self.added(self.query)
+        if added is not None:
+            # A row without any key is a row of padding, which nobody reads: a very low number keeps it a number.
+            scores = scores + added.clamp(min=torch.finfo(added.dtype).min)
+        return torch.softmax(scores, dim=-1) @ value
+
     def added(self, like: Tensor) -> Tensor | None:
         """What is added to the scores: its mask as numbers."""
         return additive_mask(self.mask, self.causal, self.query.shape[-2], self.key.shape[-2], like)

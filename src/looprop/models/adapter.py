@@ -80,9 +80,11 @@ class Adapter(ABC):
         self.takes_others = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
 
     def renewed(self, model: nn.Module | None = None) -> Self:
-        """The same adapter, of this or another writing of the model, that has found out nothing yet."""
+        """The same adapter, of this or another writing of the model, that has found out nothing yet of it: what is
+        proven of one writing need not hold for another. How much fits into memory stays.
+        """
         other = copy(self)
-        other.model, other.facts = model or self.model, Facts()
+        other.model, other.facts = model or self.model, Facts(batch_positions=self.facts.batch_positions)
         return other
 
     @property

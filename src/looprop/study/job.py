@@ -2,41 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from looprop.evaluation.example import Task
 from looprop.running.missing import Work
-
-
-class Preparation(Protocol):
-    """Makes what the tasks need in the run folder (trained networks), and gives what computes one task."""
-
-    def __call__(self, folder: Path, *, progress: bool) -> Work: ...
-
-
-@dataclass(frozen=True)
-class Job:
-    """identity: what the numbers depend on; a run folder is refused if it changed. about: what else the manifest says.
-
-    limited: the identity with another limit, for jobs whose smaller subsets are parts of the larger; their runs can
-        grow.
-    """
-
-    title: str
-    tasks: Sequence[Task]
-    prepare: Preparation
-    identity: Mapping[str, Any]
-    about: Mapping[str, Any] = field(default_factory=dict)
-    limited: Callable[[int], Mapping[str, Any]] | None = None
-
-    def grows(self, before: Mapping[str, Any]) -> bool:
-        """Is this a run begun with that identity, of which more examples are now wanted?"""
-        limit, wanted = before.get("limit"), self.identity.get("limit")
-        if self.limited is None or limit is None or (wanted is not None and wanted <= limit):
-            return False
-        return bool(json.loads(json.dumps(self.limited(limit))) == before)
 
 
 @dataclass(frozen=True)
@@ -51,3 +22,52 @@ class Options:
     limit: int | None = None
     seed: int = 0
     loo_from: Path | None = None
+
+
+class Preparation(Protocol):
+    """Makes what the tasks need in the run folder (trained networks), and gives what computes one task."""
+
+    def __call__(self, folder: Path, *, progress: bool) -> Work: ...
+
+
+@dataclass(frozen=True)
+class About:
+    """What a manifest says of a run beside its identity.
+
+    data: the name; data_title: says which part of it. subset: were examples left out? layers: of a model on texts.
+    """
+
+    model: str
+    data: str
+    data_title: str
+    subset: bool
+    examples: int
+    layers: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Entries of a manifest."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Job:
+    """The examples of an experiment, and what computes them.
+
+    identity: what the numbers depend on; a run folder is refused if it changed.
+    limited: the identity with another limit, for jobs whose smaller subsets are parts of the larger; their runs can
+        grow.
+    """
+
+    title: str
+    tasks: Sequence[Task]
+    prepare: Preparation
+    identity: Mapping[str, Any]
+    about: About
+    limited: Callable[[int], Mapping[str, Any]] | None = None
+
+    def grows(self, before: Mapping[str, Any]) -> bool:
+        """Is this a run begun with that identity, of which more examples are now wanted?"""
+        limit, wanted = before.get("limit"), self.identity.get("limit")
+        if self.limited is None or limit is None or (wanted is not None and wanted <= limit):
+            return False
+        return bool(json.loads(json.dumps(self.limited(limit))) == before)

@@ -1,15 +1,17 @@
 """The numbers that the paper printed, for display beside ours. No result is computed from them."""
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
 
-BILINEAR = ("l-r", "loo-r L", "loo-r R")
-TEXTS = ("loo-r", "lerf", "morf", "delta")
-LAYERS = 12
-"""The paper's BERT-base."""
+OF_NETWORKS = ("l-r", "loo-r L", "loo-r R")
+OF_TEXTS = ("loo-r", "lerf", "morf", "delta")
+"""The columns of table 1, and those of tables 2 and A1."""
+PAPER_LAYERS = 12
+"""Of the paper's BERT-base."""
 
 
 @cache
@@ -30,11 +32,11 @@ def published(experiment: str, data: str, method: str) -> dict[str, float]:
     """
     tables = published_tables()
     if experiment == "bilinear":
-        return _named(BILINEAR, tables["bilinear"].get(method))
-    of_data = tables["baselines"].get(data, {}) if experiment in ("baselines", "layers") else {}
+        return _named(OF_NETWORKS, tables["bilinear"].get(method))
+    baselines = tables["baselines"].get(data, {}) if experiment in ("baselines", "layers") else {}
     by_layer = tables["layers"].get(data, {}) if experiment == "layers" else {}
-    return _named(TEXTS, (of_data | by_layer).get(method))
+    return _named(OF_TEXTS, (baselines | by_layer).get(method))
 
 
-def _named(metrics: tuple[str, ...], cells: list[float] | None) -> dict[str, float]:
+def _named(metrics: Sequence[str], cells: list[float] | None) -> dict[str, float]:
     return {} if cells is None else dict(zip(metrics, cells, strict=True))

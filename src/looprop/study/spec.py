@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import yaml
 from looprop.errors import DataError, UnknownNameError
 from looprop.evaluation.setup import METRICS, Setup
 from looprop.running.provenance import fingerprint
+from looprop.study.experiments import experiment_text
+from looprop.study.kinds import get_kind
 
-EXPERIMENTS = ("bilinear", "softmax", "baselines", "layers", "remedy")
-KINDS = ("networks", "toys", "texts")
 PLANS = ("by-layer",)
 
 
@@ -45,23 +44,13 @@ class DataSpec:
 
 
 @dataclass(frozen=True)
-class Toy:
-    """One attention row over scalar tokens: weights softmax(key * x), values value_i * x_i + bias."""
-
-    inputs: tuple[float, ...]
-    value: tuple[float, ...]
-    key: float = 1.0
-    bias: float = 0.0
-
-
-@dataclass(frozen=True)
 class Spec:
     """An experiment.
 
     kind: "texts" measures methods on a data set of texts, "networks" the MNIST networks of RQ1, "toys" the cases of
         section 3.2.
     plans: "by-layer" adds CP-LRP in the first k layers, the last k and one layer, for every k.
-    seeds: how many networks are trained.
+    seeds: how many networks are trained. cases: inputs that the kind makes itself, each of its own `Kind.case`.
     """
 
     name: str
@@ -72,35 +61,32 @@ class Spec:
     data: Mapping[str, DataSpec] = field(default_factory=dict)
     plans: str = ""
     seeds: int = 1
-    cases: Mapping[str, Toy] = field(default_factory=dict)
+    cases: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise UnknownNameError("kind of experiment", str(self.kind), KINDS)
+        kind = get_kind(str(self.kind))
         if self.plans and self.plans not in PLANS:
             raise UnknownNameError("plans", str(self.plans), PLANS)
         if isinstance(self.seeds, bool) or not isinstance(self.seeds, int) or self.seeds < 1:
             raise DataError(f"seeds must be an integer >= 1, got {self.seeds!r}")
-        if (self.kind == "toys") is bool(self.data) or (self.kind == "toys") is not bool(self.cases):
-            raise DataError(
-                f"an experiment of kind {self.kind!r} runs on {'cases' if self.kind == 'toys' else 'data'} and nothing "
-                "else"
-            )
+        wanted, other = (self.data, self.cases) if kind.case is None else (self.cases, self.data)
+        if other or not wanted:
+            on = "data" if kind.case is None else "cases"
+            raise DataError(f"an experiment of kind {self.kind!r} runs on {on} and nothing else")
         Setup(self.methods, self.metrics)  # raises for unknown methods and metrics
         for name, of_data in self.data.items():
-            if of_data.skip and self.kind != "texts":
-                raise DataError(f"skip is for experiments of kind 'texts', got it on {name}")
             for method in of_data.skip:
                 if method not in self.methods:
                     raise UnknownNameError(f"method to skip on {name}", method, self.methods)
+        kind.check(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for manifests; what is skipped only where something is."""
-        found = asdict(self)
-        for of_data in found["data"].values():
+        plain = asdict(self)
+        for of_data in plain["data"].values():
             if not of_data["skip"]:
                 del of_data["skip"]
-        return found
+        return plain
 
     @property
     def fingerprint(self) -> str:
@@ -116,10 +102,7 @@ def load_spec(experiment: str | Path) -> Spec:
             return parse_spec(path.read_text(encoding="utf-8"), where=str(path))
         except OSError as error:
             raise DataError(f"cannot read {path}: {error.strerror}") from error
-    if experiment not in EXPERIMENTS:
-        raise UnknownNameError("experiment", str(experiment), EXPERIMENTS)
-    text = files("looprop.study").joinpath("specs", f"{experiment}.yaml").read_text(encoding="utf-8")
-    return parse_spec(text, where=f"{experiment}.yaml")
+    return parse_spec(experiment_text(str(experiment)), where=f"{experiment}.yaml")
 
 
 def parse_spec(text: str, *, where: str) -> Spec:
@@ -128,28 +111,28 @@ def parse_spec(text: str, *, where: str) -> Spec:
         raw = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise DataError(f"{where} is not YAML: {error}") from error
-    values = _checked(raw, Spec, where)
-    values["data"] = {
-        name: DataSpec(**_checked(own, DataSpec, f"{where}: data.{name}"))
-        for name, own in _mapping(values, "data", where)
-    }
-    values["cases"] = {
-        name: Toy(**_checked(own, Toy, f"{where}: cases.{name}")) for name, own in _mapping(values, "cases", where)
-    }
+    values = _checked_fields(raw, Spec, where)
+    values["data"] = _parts(values, "data", DataSpec, where)
+    if case := get_kind(str(values["kind"])).case:
+        values["cases"] = _parts(values, "cases", case, where)
     return Spec(**values)
 
 
-def _mapping(values: Mapping[str, Any], name: str, where: str) -> list[tuple[str, Any]]:
-    found = values.get(name) or {}
-    if not isinstance(found, Mapping):
-        raise DataError(f"{where}: {name} must be a mapping from names, got {type(found).__name__}")
-    return [(str(key), value) for key, value in found.items()]
+def _parts(values: Mapping[str, Any], field_name: str, made: type, where: str) -> dict[str, Any]:
+    """A field that maps names to parts of their own, each made of its fields."""
+    parts = values.get(field_name) or {}
+    if not isinstance(parts, Mapping):
+        raise DataError(f"{where}: {field_name} must be a mapping from names, got {type(parts).__name__}")
+    return {
+        str(name): made(**_checked_fields(own, made, f"{where}: {field_name}.{name}")) for name, own in parts.items()
+    }
 
 
-def _checked(raw: Any, kind: type, where: str) -> dict[str, Any]:
+def _checked_fields(raw: Any, made: type, where: str) -> dict[str, Any]:
+    """The fields of a dataclass as YAML gives them, lists as tuples; unknown and missing ones raise."""
     if not isinstance(raw, Mapping):
         raise DataError(f"{where}: expected fields and their values, got {type(raw).__name__}")
-    known = {f.name: f for f in fields(kind)}
+    known = {f.name: f for f in fields(made)}
     for name in raw:
         if name not in known:
             raise UnknownNameError(f"field in {where}", str(name), known)

@@ -1,4 +1,9 @@
-"""What a rewrite is: a change to a model that leaves its function as it is."""
+"""What a rewrite is: a change to a model that leaves its function as it is.
+
+A rewrite changes weights or forward functions through `changes.Changes`, or the calls of a forward pass through a mode
+(`modes.py`). It may be wrong about a model, since it goes by names and by what it sees in one pass: the audit proves
+every rewrite on its inputs, and refuses it where logits or gradients come out otherwise.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -32,8 +37,7 @@ class Places:
 class Model:
     """A model to be rewritten.
 
-    run: one forward pass, in which rewrites see what the model computes. observed: who reads whom, found in such a
-        pass.
+    run: one forward pass, in which rewrites see what the model computes. observed: who reads whom, seen in such a pass.
     sites: how many attention sites the engine counts; None where it cannot tell.
     """
 
@@ -60,15 +64,14 @@ class Rewrite(ABC):
 
 def make_rewrites(rewrites: Sequence[str | Rewrite] | None) -> list[Rewrite]:
     """Rewrites from their names; None gives all."""
-    chosen = list(CATALOGUE) if rewrites is None else list(rewrites)
-    found: list[Rewrite] = []
-    for rewrite in chosen:
-        if isinstance(rewrite, Rewrite):
-            found.append(rewrite)
-        else:
-            entry = CATALOGUE[check_rewrites([rewrite])[0]]
-            found.append(getattr(import_module(f"looprop.auditing.rewrites.{entry.module}"), entry.attribute)())
-    return found
+    chosen = list(CATALOGUE) if rewrites is None else rewrites
+    return [rewrite if isinstance(rewrite, Rewrite) else _rewrite_named(rewrite) for rewrite in chosen]
+
+
+def _rewrite_named(name: str) -> Rewrite:
+    entry = CATALOGUE[check_rewrites([name])[0]]
+    rewrite: Rewrite = getattr(import_module(f"looprop.auditing.rewrites.{entry.module}"), entry.attribute)()
+    return rewrite
 
 
 def well_conditioned(size: int, generator: torch.Generator, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,13 +1,16 @@
-"""Changes to a model that are undone exactly: the original tensors are put aside and put back, never computed back."""
+"""Changes to a model that are undone exactly: the original tensors are put aside and put back, never computed back.
+
+A module keeps its parameters in `_parameters` and finds its `forward` on itself before it looks at its class. Both are
+dictionaries of one object, so that an entry can be exchanged without a trace on the class, and put back as it was.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-ModeFactory = Callable[[], TorchFunctionMode]
+from looprop.intercept.mode import InterceptMode
 
 
 class Changes:
@@ -52,8 +55,8 @@ class Changes:
 
         self._undo.append(undo)
 
-    def run_under(self, model: nn.Module, make_mode: ModeFactory) -> None:
-        """Every forward pass of the model runs under a torch function mode.
+    def run_under(self, model: nn.Module, make_mode: Callable[[], InterceptMode]) -> None:
+        """Every forward pass of the model runs under a mode of its own.
 
         The mode is entered inside `forward`, so that it stands before modes that are on already: what it makes of a
         call is what the rules of relevance get to see.

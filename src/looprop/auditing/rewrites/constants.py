@@ -1,13 +1,18 @@
-"""Rewrites of biases: where a constant is added, as long as the sum stays."""
+"""Rewrites of biases: where a constant is added, as long as the sum stays.
+
+A bias can go along through whatever passes constants on: through a linear layer as W b, through attention as it is,
+since the weights of a row add up to one.
+"""
 
 import torch
+from torch import nn
 
 from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.changes import Changes
 from looprop.auditing.rewrites.heads import position_terms
 from looprop.auditing.rewrites.linears import matrix_of
-from looprop.auditing.rewrites.observing import is_linear, is_norm
-from looprop.auditing.rewrites.structures import attention_blocks
+from looprop.auditing.rewrites.observing import Observation, is_linear, is_norm
+from looprop.auditing.rewrites.structures import AttentionBlock, attention_blocks
 
 
 class KeyBiasShifted(Rewrite):
@@ -29,17 +34,14 @@ class KeyBiasShifted(Rewrite):
                 places.leave(block.name, position)
             else:
                 bias = block.key.vector(changes)
-                bias[block.key.index] += torch.randn(len(block.key.index), generator=generator, dtype=torch.float64).to(
-                    bias
-                )
+                shift = torch.randn(len(block.key.index), generator=generator, dtype=torch.float64)
+                bias[block.key.index] += shift.to(bias)
                 places.changed.append(block.name)
         return places
 
 
 class BiasMoved(Rewrite):
-    """W2 (y + b) + b2 = W2 y + (b2 + W2 b): of values through attention (whose weights add up to one), of norms, of
-    linear layers.
-    """
+    """W2 (y + b) + b2 = W2 y + (b2 + W2 b): biases of values through attention, of norms, of linear layers."""
 
     name = "bias-moved"
     summary = "biases of values, norms and linear layers moved into the linear layer after them"
@@ -47,32 +49,37 @@ class BiasMoved(Rewrite):
     def apply(self, model: Model, changes: Changes) -> Places:
         places = Places()
         for block in attention_blocks(model, places):
-            if not block.value.has_bias:
-                continue
-            if not block.output.has_bias:
-                places.leave(block.name, "the output projection has no bias to take that of the values")
-                continue
-            values, output = block.value.vector(changes), block.output.matrix(changes)
-            of_heads = [values[block.of_head(block.value, head // block.groups)] for head in range(block.heads)]
-            block.output.vector(changes).add_(output[:, block.output.index] @ torch.cat(of_heads))
-            values[block.value.index] = 0.0
-            places.changed.append(f"{block.name}: values")
-        observed = model.observed
-        for source in list(observed.uses):
-            bias = source._parameters.get("bias")
-            if bias is None or not (is_norm(source) or is_linear(source)):
-                continue
-            readers = observed.readers(source)
-            if isinstance(readers, str):
-                if is_norm(source):
-                    places.leave(observed.names[source], readers)
-                continue
-            if any(reader._parameters.get("bias") is None for reader in readers):
-                places.leave(observed.names[source], "a linear layer that reads it has no bias to take its own")
-                continue
-            moved = changes.edit(source, "bias")
-            for reader in readers:
-                changes.edit(reader, "bias").add_(matrix_of(reader, changes) @ moved)
-            moved.zero_()
-            places.changed.append(observed.names[source])
+            if block.value.has_bias:
+                _move_values(block, places, changes)
+        for source in list(model.observed.uses):
+            if source._parameters.get("bias") is not None and (is_norm(source) or is_linear(source)):
+                _move_bias(source, model.observed, places, changes)
         return places
+
+
+def _move_values(block: AttentionBlock, places: Places, changes: Changes) -> None:
+    if not block.output.has_bias:
+        places.leave(block.name, "the output projection has no bias to take that of the values")
+        return
+    values, output = block.value.vector(changes), block.output.matrix(changes)
+    of_heads = [values[block.of_head(block.value, head // block.groups)] for head in range(block.heads)]
+    block.output.vector(changes).add_(output[:, block.output.index] @ torch.cat(of_heads))
+    values[block.value.index] = 0.0
+    places.changed.append(f"{block.name}: values")
+
+
+def _move_bias(source: nn.Module, observed: Observation, places: Places, changes: Changes) -> None:
+    readers = observed.readers(source)
+    if readers.reason:
+        # That most linear layers are read by something else goes without saying.
+        if is_norm(source):
+            places.leave(observed.names[source], readers.reason)
+        return
+    if any(reader._parameters.get("bias") is None for reader in readers.modules):
+        places.leave(observed.names[source], "a linear layer that reads it has no bias to take its own")
+        return
+    moved = changes.edit(source, "bias")
+    for reader in readers.modules:
+        changes.edit(reader, "bias").add_(matrix_of(reader, changes) @ moved)
+    moved.zero_()
+    places.changed.append(observed.names[source])

@@ -1,5 +1,7 @@
-"""Rewrites inside the attention heads. Keys and values that several query heads share are changed once, for all of
-them.
+"""Rewrites inside the attention heads.
+
+With grouped queries several heads of queries share one head of keys and values (`kv_heads` of them, `groups` query
+heads for each): what keys or values get is drawn once per shared head, and every query head that reads it follows.
 """
 
 import torch
@@ -11,8 +13,9 @@ from looprop.auditing.rewrites.structures import AttentionBlock, Projection, att
 
 
 class QueryKeyRescaled(Rewrite):
-    """q_h -> a_h q_h, k_h -> k_h / a_h: the scores q . k stay. One number per head, so that rotary embeddings commute
-    with it.
+    """q_h -> a_h q_h, k_h -> k_h / a_h: the scores q . k stay.
+
+    One number a_h per head, so that rotary embeddings commute with it.
     """
 
     name = "qk-rescaled"
@@ -35,9 +38,7 @@ class QueryKeyRescaled(Rewrite):
 
 
 class ValueOutputTurned(Rewrite):
-    """v_h -> M_h v_h, W_o,h -> W_o,h M_h^-1 with an invertible matrix per head: attention mixes rows, M acts on
-    columns.
-    """
+    """v_h -> M_h v_h, W_o,h -> W_o,h M_h^-1, M_h invertible: attention mixes positions, M_h the entries of each."""
 
     name = "vo-turned"
     summary = "values times an invertible matrix per head, the output projection times its inverse"
@@ -61,8 +62,8 @@ class ValueOutputTurned(Rewrite):
 
 
 class HeadsPermuted(Rewrite):
-    """Heads in another order: rows of Q, K and V and columns of W_o permuted alike; with
-    grouped queries whole groups.
+    """Heads in another order: rows of Q, K and V and columns of W_o permuted alike; whole groups of heads, where they
+    share keys and values.
     """
 
     name = "heads-permuted"
@@ -88,13 +89,14 @@ class HeadsPermuted(Rewrite):
 
 
 def position_terms(model: Model, block: AttentionBlock, *, shared: bool = False) -> str:
-    """Why scores are not q . k alone: terms of relative positions. shared: also terms that are added to q . k, one for
-    each head.
+    """Why scores are not q . k alone, "" if they are: terms of relative positions.
+
+    shared: also terms that the model adds to the scores of all its layers, one for each head.
     """
-    own = [name for name, _ in block.module.named_children() if name.startswith("pos_") and name.endswith("proj")]
+    terms = [name for name, _ in block.module.named_children() if name.startswith("pos_") and name.endswith("proj")]
     if shared:
-        own += [name for name in model.observed.names.values() if name.rpartition(".")[2].startswith("relative")]
-    return f"its scores have terms of relative positions ({', '.join(own)})" if own else ""
+        terms += [name for name in model.observed.names.values() if name.rpartition(".")[2].startswith("relative")]
+    return f"its scores have terms of relative positions ({', '.join(terms)})" if terms else ""
 
 
 def _another_order(count: int, generator: torch.Generator) -> Tensor:

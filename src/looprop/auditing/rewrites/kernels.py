@@ -1,16 +1,21 @@
-"""Eager against fused attention: the same sums, one call or several."""
+"""Fused against written-out attention: the same sums, in one call of torch or in several.
 
-import math
+Three kinds of models need three ways. A model of the transformers library that writes attention out is told to call the
+fused kernel. torch's own nn.MultiheadAttention writes attention out when its weights are asked for. Every other fused
+call is met by a mode while the model runs, and written out there.
+"""
+
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import nn
 
 from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.changes import Changes
-from looprop.intercept.attention import AttentionCall, additive_mask
-from looprop.propagation.location import module_path
+from looprop.auditing.rewrites.modes import RewritingMode, run_under
+from looprop.intercept.attention import AttentionCall
+from looprop.intercept.mode import InterceptMode
+
+FUSED = "scaled_dot_product_attention"
 
 
 class AttentionUnfused(Rewrite):
@@ -20,26 +25,22 @@ class AttentionUnfused(Rewrite):
     summary = "fused attention written out, written-out attention fused"
 
     def apply(self, model: Model, changes: Changes) -> Places:
-        places = Places()
         root = model.module
-        now = getattr(getattr(root, "config", None), "_attn_implementation", None)
-        if now == "eager" and hasattr(root, "set_attn_implementation"):
-            return _fused(model, changes)
+        implementation = getattr(getattr(root, "config", None), "_attn_implementation", None)
+        if implementation == "eager" and hasattr(root, "set_attn_implementation"):
+            return _fuse(model, changes)
+        places = Places()
         for module, name in model.observed.names.items():
             if isinstance(module, nn.MultiheadAttention) and model.observed.calls[module]:
                 changes.set_forward(module, _with_weights(module))
                 places.changed.append(name)
-        met: list[str] = []
-        lists = iter([met])
-        changes.run_under(root, lambda: _Unfusing(root, next(lists, [])))
-        model.run()
-        places.changed += met
+        places.changed += run_under(_Unfusing, model, changes).changed
         if model.sites and not places.changed:
             places.leave("attention", "it is written out by the model itself, and cannot be told to be fused")
         return places
 
 
-def _fused(model: Model, changes: Changes) -> Places:
+def _fuse(model: Model, changes: Changes) -> Places:
     root: Any = model.module
     places = Places()
     try:
@@ -48,26 +49,25 @@ def _fused(model: Model, changes: Changes) -> Places:
         places.leave("attention", f"the library has no fused form for it ({str(error).splitlines()[0][:120]})")
         return places
     changes.then(lambda: root.set_attn_implementation("eager"))
-    count = _Counting()
-    with count:
+    with _Counting() as counting:
         model.run()
-    if count.met:
-        places.changed += [f"attention site {n + 1}" for n in range(count.met)]
+    if counting.fused:
+        places.changed += [f"attention site {n + 1}" for n in range(counting.fused)]
     else:
         places.leave("attention", "told to be fused, it is still written out")
     return places
 
 
-class _Counting(TorchFunctionMode):
+class _Counting(InterceptMode):
+    """Counts fused calls, and changes nothing."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.met = 0
+        self.fused = 0
 
-    def __torch_function__(
-        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        self.met += getattr(function, "__name__", "") == "scaled_dot_product_attention"
-        return function(*args, **(kwargs or {}))
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.fused += name == FUSED
+        return function(*args, **kwargs)
 
 
 def _with_weights(module: nn.MultiheadAttention) -> Any:
@@ -81,33 +81,9 @@ def _with_weights(module: nn.MultiheadAttention) -> Any:
     return forward
 
 
-class _Unfusing(TorchFunctionMode):
-    def __init__(self, root: nn.Module, met: list[str]) -> None:
-        super().__init__()
-        self.root, self.met = root, met
-
-    def __torch_function__(
-        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if getattr(function, "__name__", "") != "scaled_dot_product_attention":
-            return function(*args, **(kwargs or {}))
-        self.met.append(module_path(self.root))
-        call = AttentionCall.parse(0, args, kwargs or {})
-        key, value = call.key, call.value
-        if call.grouped:
-            groups = call.query.shape[-3] // key.shape[-3]
-            key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
-        return _written(call.query, key, value, call.scale, call.mask, call.causal)
-
-
-def _written(
-    query: Tensor, key: Tensor, value: Tensor, scale: float | None, mask: Tensor | None, causal: bool
-) -> Tensor:
-    scores = torch.matmul(query, key.transpose(-2, -1)) * (
-        scale if scale is not None else 1.0 / math.sqrt(query.shape[-1])
-    )
-    added = additive_mask(mask, causal, query.shape[-2], key.shape[-2], query)
-    if added is not None:
-        # A row without any key is a row of padding, which nobody reads: a very low number keeps it a number.
-        scores = scores + added.clamp(min=torch.finfo(added.dtype).min)
-    return torch.matmul(torch.softmax(scores, dim=-1), value)
+class _Unfusing(RewritingMode):
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name != FUSED:
+            return function(*args, **kwargs)
+        self.note_change()
+        return AttentionCall.parse(0, args, kwargs).written()

@@ -1,4 +1,8 @@
-"""Rewrites of linear layers."""
+"""Rewrites of linear layers, and how their weights are read.
+
+GPT-2 keeps the weight of a linear layer as (in, out), everybody else as (out, in): `matrix_of` gives the latter for
+both, as a view, so that what is edited in it is edited in the weight.
+"""
 
 from collections.abc import Callable
 
@@ -71,8 +75,8 @@ class LinearMerged(Rewrite):
     def apply(self, model: Model, changes: Changes) -> Places:
         places, taken = Places(), set[nn.Module]()
         for first in model.observed.uses:
-            readers = model.observed.readers(first) if is_linear(first) else ""
-            if isinstance(readers, str) or len(readers) != 1 or first in taken or readers[0] in taken:
+            readers = model.observed.readers(first).modules if is_linear(first) else ()
+            if len(readers) != 1 or first in taken or readers[0] in taken:
                 continue
             (second,) = readers
             changes.set_forward(first, _identity)

@@ -1,14 +1,21 @@
-"""Rewrites of norms: their gain and bias in another place."""
+"""Rewrites of norms: their gain and bias in another place.
+
+Layer and RMS norms depend on the input, so that only what they do afterwards, gain and bias, can be moved. A batch norm
+that no longer trains is a linear map as a whole, and can go into the layer before it.
+"""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.changes import Changes
 from looprop.auditing.rewrites.linears import bias_of, matrix_of
 from looprop.auditing.rewrites.observing import is_norm
+
+_Layer = nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear
 
 
 def effective_gain(norm: nn.Module, changes: Changes) -> tuple[Tensor, float]:
@@ -37,8 +44,8 @@ class NormFolded(Rewrite):
         places, observed = Places(), model.observed
         for norm in [source for source in observed.uses if is_norm(source)]:
             name, readers = observed.names[norm], observed.readers(norm)
-            if isinstance(readers, str):
-                places.leave(name, readers)
+            if readers.reason:
+                places.leave(name, readers.reason)
                 continue
             gain, neutral = effective_gain(norm, changes)
             if bool((gain == 0).any()):
@@ -47,7 +54,7 @@ class NormFolded(Rewrite):
             changes.edit(norm, "weight").fill_(neutral)
             if bias_of(norm) is not None:
                 changes.edit(norm, "bias").div_(gain)
-            for reader in readers:
+            for reader in readers.modules:
                 matrix_of(reader, changes).mul_(gain)
             places.changed.append(name)
         return places
@@ -91,47 +98,41 @@ class BatchNormFolded(Rewrite):
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places, observed = Places(), model.observed
-        done: set[nn.Module] = set()
+        folded: set[nn.Module] = set()
         for source in list(observed.uses):
-            readers = observed.readers(source, by="batch_norm")
-            if (
-                isinstance(readers, str)
-                or len(readers) != 1
-                or not isinstance(source, nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear)
-            ):
+            readers = observed.readers(source, by="batch_norm").modules
+            if len(readers) != 1 or not isinstance(source, _Layer):
                 continue
             (norm,) = readers
-            if (
-                not isinstance(norm, nn.modules.batchnorm._BatchNorm)
-                or norm.running_mean is None
-                or norm.running_var is None
-            ):
-                continue
-            scale = torch.rsqrt(norm.running_var + norm.eps)
-            scale = scale if norm.weight is None else scale * norm.weight.detach()
-            shift = -norm.running_mean if source.bias is None else source.bias.detach() - norm.running_mean
-            shift = scale * shift if norm.bias is None else scale * shift + norm.bias.detach()
-            changes.set_forward(source, _with(source, scale, shift))
-            changes.set_forward(norm, lambda x: x)
-            done.add(norm)
-            places.changed.append(observed.names[norm])
+            if isinstance(norm, _BatchNorm) and norm.running_mean is not None and norm.running_var is not None:
+                changes.set_forward(source, _with(source, *_scale_and_bias(source, norm)))
+                changes.set_forward(norm, lambda x: x)
+                folded.add(norm)
+                places.changed.append(observed.names[norm])
         for module, name in observed.names.items():
-            if isinstance(module, nn.modules.batchnorm._BatchNorm) and module not in done and observed.calls[module]:
+            if isinstance(module, _BatchNorm) and module not in folded and observed.calls[module]:
                 places.leave(name, "no convolution or linear layer stands alone before it")
         return places
 
 
-def _with(
-    layer: nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear, scale: Tensor, bias: Tensor
-) -> Callable[[Tensor], Tensor]:
+def _scale_and_bias(layer: _Layer, norm: _BatchNorm) -> tuple[Tensor, Tensor]:
+    """What a batch norm after a layer makes of it: a factor for each output, and another bias."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = torch.rsqrt(norm.running_var + norm.eps)
+    scale = scale if norm.weight is None else scale * norm.weight.detach()
+    bias = -norm.running_mean if layer.bias is None else layer.bias.detach() - norm.running_mean
+    return scale, scale * bias if norm.bias is None else scale * bias + norm.bias.detach()
+
+
+def _with(layer: _Layer, scale: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
     """A layer whose outputs are scaled, and another bias."""
     weight = layer.weight.detach() * scale.reshape(-1, *[1] * (layer.weight.dim() - 1))
 
     def forward(x: Tensor) -> Tensor:
-        return (
-            nn.functional.linear(x, weight, bias)
-            if isinstance(layer, nn.Linear)
-            else layer._conv_forward(x, weight, bias)
-        )
+        if isinstance(layer, nn.Linear):
+            return nn.functional.linear(x, weight, bias)
+        out: Tensor = layer._conv_forward(x, weight, bias)
+        return out
 
     return forward

@@ -1,5 +1,11 @@
 """Who reads whom: one forward pass in which every norm, convolution and linear layer is followed to what reads its
 output.
+
+Some rewrites move a factor or a constant from a module into the linear layers after it, which is right only where they
+alone read its output and read nothing else. Hooks mark the output of each such module, the *source*. A mode sees
+every call of the pass: reshaping and the like hand the mark on, a ReLU hands it on with a remark, a linear layer or
+batch norm is a *reader*, and anything else that takes a marked tensor is an "other" use. A reader is known by its
+weight, since the call itself does not say which module made it.
 """
 
 from __future__ import annotations
@@ -11,9 +17,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from looprop.intercept.operations import operation_name
+from looprop.intercept.mode import InterceptMode
 from looprop.propagation.call import tensors_in
 from looprop.propagation.operations import DROPOUT, PLAIN
 
@@ -33,7 +38,7 @@ class Use:
     """One reading of a module's output.
 
     by: "linear", "batch_norm", "other". reader: the module that reads; None for "other". through: "" or "relu".
-        operation: its name.
+    operation: its name.
     """
 
     by: str
@@ -42,13 +47,20 @@ class Use:
     through: str = ""
 
 
+@dataclass(frozen=True)
+class Readers:
+    """The modules that read a source's output, in order, or the reason why it is not for them alone."""
+
+    modules: tuple[nn.Module, ...] = ()
+    reason: str = ""
+
+
 @dataclass
 class Observation:
     """What was seen.
 
-    uses: readings of each source's output. reads: what a reader's input came from, None for anything else than a
-        source.
-    calls: how often each module ran; order: modules in the order of their first call.
+    names: of all modules. uses: readings of each source's output. reads: which sources a reader's input came from, None
+    among them for anything else. calls: how often each module ran; order: modules in the order of their first call.
     """
 
     names: dict[nn.Module, str]
@@ -57,19 +69,17 @@ class Observation:
     calls: Counter[nn.Module] = field(default_factory=Counter)
     order: list[nn.Module] = field(default_factory=list)
 
-    def readers(self, source: nn.Module, *, by: str = "linear", through: str = "") -> list[nn.Module] | str:
-        """The modules that read a source's output, if nothing else does and they read nothing else; otherwise the
-        reason why not.
-        """
+    def readers(self, source: nn.Module, *, by: str = "linear", through: str = "") -> Readers:
+        """The modules of one kind that read a source's output, if nothing else does and they read nothing else."""
         uses = self.uses.get(source, [])
         if not uses:
-            return "nothing is seen to read it"
+            return Readers(reason="nothing is seen to read it")
         for use in uses:
             if use.by != by or use.through != through or use.reader is None:
-                return f"its output also goes to {use.operation!r}"
+                return Readers(reason=f"its output also goes to {use.operation!r}")
             if self.reads[use.reader] != {source}:
-                return f"{self.names[use.reader]} also reads something else"
-        return list(dict.fromkeys(use.reader for use in uses if use.reader is not None))
+                return Readers(reason=f"{self.names[use.reader]} also reads something else")
+        return Readers(tuple(dict.fromkeys(use.reader for use in uses if use.reader is not None)))
 
 
 def is_norm(module: nn.Module) -> bool:
@@ -92,15 +102,16 @@ def is_linear(module: nn.Module) -> bool:
 
 
 def is_convolution(module: nn.Module) -> bool:
+    """A convolution along one to three axes."""
     return isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d)
 
 
-class _Observer(TorchFunctionMode):
-    def __init__(self, found: Observation) -> None:
+class _Observer(InterceptMode):
+    def __init__(self, observed: Observation) -> None:
         super().__init__()
-        self.found = found
+        self.observed = observed
         self.owners: dict[int, nn.Module] = {}
-        for module in found.names:
+        for module in observed.names:
             for key in ("weight", "in_proj_weight"):
                 # A tied weight belongs to the module that multiplies by it, not to the look-up.
                 if (parameter := module._parameters.get(key)) is not None and not isinstance(module, nn.Embedding):
@@ -108,34 +119,33 @@ class _Observer(TorchFunctionMode):
             if (mean := module._buffers.get("running_mean")) is not None:
                 self.owners[id(mean)] = module
 
-    def __torch_function__(
-        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = function(*args, **kwargs)
-        name, _ = operation_name(function)
         if name in PLAIN or name.startswith(("get:", "set:")):
             return out
         values = (*args, *kwargs.values())
         reader, data = self._reader(name, values)
         if reader is not None:
-            self.found.reads.setdefault(reader, set()).add(_source(data)[0])
-        marked = [t for t in tensors_in(values) if _source(t)[0] is not None]
+            self.observed.reads.setdefault(reader, set()).add(_source(data)[0])
+        marked = [tensor for tensor in tensors_in(values) if _source(tensor)[0] is not None]
         for tensor in marked:
-            source, through = _source(tensor)
-            assert source is not None
-            if reader is not None and tensor is data and len(marked) == 1:
-                kind = "batch_norm" if name == "batch_norm" else "linear"
-                self.found.uses[source].append(Use(kind, name, reader, through))
-            elif (
-                name in _ALIAS and isinstance(out, Tensor) and len(marked) == 1 and out.shape[-1:] == tensor.shape[-1:]
-            ):
-                setattr(out, _MARK, (source, through))
-            elif name == "relu" and not through and isinstance(out, Tensor):
-                setattr(out, _MARK, (source, "relu"))
-            else:
-                self.found.uses[source].append(Use("other", name, None, through))
+            alone = len(marked) == 1
+            self._follow(tensor, name, reader if tensor is data and alone else None, out, alone=alone)
         return out
+
+    def _follow(self, tensor: Tensor, name: str, reader: nn.Module | None, out: Any, *, alone: bool) -> None:
+        """Where a marked tensor goes: to a reader, on to the output of the call, or elsewhere."""
+        source, through = _source(tensor)
+        assert source is not None
+        if reader is not None:
+            kind = "batch_norm" if name == "batch_norm" else "linear"
+            self.observed.uses[source].append(Use(kind, name, reader, through))
+        elif name in _ALIAS and isinstance(out, Tensor) and alone and out.shape[-1:] == tensor.shape[-1:]:
+            setattr(out, _MARK, (source, through))
+        elif name == "relu" and not through and isinstance(out, Tensor):
+            setattr(out, _MARK, (source, "relu"))
+        else:
+            self.observed.uses[source].append(Use("other", name, None, through))
 
     def _reader(self, name: str, values: tuple[Any, ...]) -> tuple[nn.Module | None, Any]:
         """The module that this call belongs to, and the tensor that it reads."""
@@ -147,35 +157,36 @@ class _Observer(TorchFunctionMode):
 
 
 def _source(value: Any) -> tuple[nn.Module | None, str]:
-    found: tuple[nn.Module | None, str] = getattr(value, _MARK, (None, "")) if isinstance(value, Tensor) else (None, "")
-    return found
+    """The module whose output this is, None for anything else, and through what it went."""
+    mark: tuple[nn.Module | None, str] = getattr(value, _MARK, (None, "")) if isinstance(value, Tensor) else (None, "")
+    return mark
 
 
 def observe(model: nn.Module, run: Callable[[], None]) -> Observation:
     """Follow one forward pass. Hooks are removed again, also after an exception."""
-    found = Observation({module: name for name, module in model.named_modules()})
-    handles = list(_hooks(model, found))
+    observed = Observation({module: name for name, module in model.named_modules()})
+    handles = list(_hooks(observed))
     try:
-        with torch.enable_grad(), _Observer(found):
+        with torch.enable_grad(), _Observer(observed):
             run()
     finally:
         for handle in handles:
             handle.remove()
-    return found
+    return observed
 
 
-def _hooks(model: nn.Module, found: Observation) -> Iterator[Any]:
+def _hooks(observed: Observation) -> Iterator[Any]:
     def met(module: nn.Module, args: Any) -> None:
-        if not found.calls[module]:
-            found.order.append(module)
-        found.calls[module] += 1
+        if not observed.calls[module]:
+            observed.order.append(module)
+        observed.calls[module] += 1
 
     def mark(module: nn.Module, args: Any, out: Any) -> None:
         if isinstance(out, Tensor):
-            found.uses.setdefault(module, [])
+            observed.uses.setdefault(module, [])
             setattr(out, _MARK, (module, ""))
 
-    for module in found.names:
+    for module in observed.names:
         yield module.register_forward_pre_hook(met)
         if is_norm(module) or is_linear(module) or is_convolution(module):
             yield module.register_forward_hook(mark)

@@ -1,4 +1,10 @@
-"""Rewrites of products of activations. A mode inside the model's forward pass remembers how each product was made."""
+"""Rewrites of products of activations.
+
+By the time the product (a b) c is called, a b is one tensor like any other. So a mode inside the model's forward pass
+notes on every product what it was made of, and looks at the notes of whatever is multiplied. A tensor that was changed
+in place after its note was written is no longer that product: notes hold torch's count of such changes (its version).
+Weights are left alone: a product with one is a linear layer.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from looprop.auditing.rewrites.base import Model, Places, Rewrite
-from looprop.auditing.rewrites.changes import Changes
+from looprop.auditing.rewrites.modes import ModeRewrite, RewritingMode
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.operations import operation_name
-from looprop.propagation.location import module_path
 
 _NOTE = "_looprop_product"
 _MATRIX = frozenset({"matmul", "bmm", "mm"})
@@ -20,8 +23,9 @@ _MATRIX = frozenset({"matmul", "bmm", "mm"})
 
 @dataclass(frozen=True)
 class _Product:
-    """How a tensor was made: left times right, as a matrix product or entry by entry; version: of the tensor when it
-    was noted.
+    """How a tensor was made: left times right, as a matrix product or entry by entry.
+
+    version: of the tensor when that was noted.
     """
 
     left: Tensor
@@ -40,101 +44,45 @@ def _version(tensor: Tensor) -> int:
     return -1 if tensor.is_inference() else tensor._version
 
 
-def _product(value: Any, *, matrix: bool) -> _Product | None:
+def _noted(value: Any) -> _Product | None:
+    """How a tensor was made, if it is a product still."""
     note: _Product | None = getattr(value, _NOTE, None) if isinstance(value, Tensor) else None
-    return note if note is not None and note.matrix == matrix and note.version == _version(value) else None
+    return note if note is not None and note.version == _version(value) else None
 
 
-def _factors(name: str, args: tuple[Any, ...]) -> tuple[Tensor, Tensor, bool] | None:
-    """Two tensors that are multiplied and that are no parameters: (left, right, whether as matrices)."""
-    if name not in _MATRIX | {"mul"} or len(args) < 2:
+@dataclass(frozen=True)
+class _Factors:
+    """Two activations that are about to be multiplied, as matrices or entry by entry."""
+
+    left: Tensor
+    right: Tensor
+    matrix: bool
+
+    def made_of(self, factor: Tensor) -> _Product | None:
+        """How one of them was made, if by a product of the same kind."""
+        note = _noted(factor)
+        return note if note is not None and note.matrix == self.matrix else None
+
+
+def _factors(name: str, function: Any, args: tuple[Any, ...]) -> _Factors | None:
+    """What a call multiplies; None where that is a parameter or a number, where it works in place, and for any other
+    call.
+    """
+    if name not in _MATRIX | {"mul"} or len(args) < 2 or _in_place(function):
         return None
     left, right = args[0], args[1]
-    if not all(
-        isinstance(t, Tensor) and not isinstance(t, nn.Parameter) and t.is_floating_point() for t in (left, right)
-    ):
+    if not (_is_activation(left) and _is_activation(right)):
         return None
     matrix = name != "mul"
-    return None if matrix and (left.dim() < 2 or right.dim() < 2) else (left, right, matrix)
+    return None if matrix and (left.dim() < 2 or right.dim() < 2) else _Factors(left, right, matrix)
 
 
-class _Mode(TorchFunctionMode):
-    """places: filled while the first forward pass runs."""
-
-    def __init__(self, root: nn.Module, places: Places) -> None:
-        super().__init__()
-        self.root, self.places = root, places
-
-    def changed(self) -> None:
-        self.places.changed.append(module_path(self.root))
-
-    def left(self, reason: str) -> None:
-        self.places.leave(module_path(self.root), reason)
+def _in_place(function: Any) -> bool:
+    return operation_name(function)[1]
 
 
-class _Reassociating(_Mode):
-    def __torch_function__(
-        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        name, in_place = operation_name(function)
-        if name == "einsum" and sum(isinstance(a, Tensor) and not isinstance(a, nn.Parameter) for a in args) > 1:
-            self.left("products written as einsum are not taken apart")
-        factors = None if in_place else _factors(name, args)
-        if factors is None:
-            out = function(*args, **kwargs)
-            if name in ("div", "mul") and isinstance(out, Tensor) and len(args) == 2:
-                self._scaled(function, out, args)
-            return out
-        left, right, matrix = factors
-        before, after = _product(left, matrix=matrix), _product(right, matrix=matrix)
-        if before is not None:
-            self.changed()
-            inner = function(before.right, right)
-            return _note(function(before.left, inner), before.left, inner, matrix=matrix)
-        if after is not None:
-            self.changed()
-            inner = function(left, after.left)
-            return _note(function(inner, after.right), inner, after.right, matrix=matrix)
-        return _note(function(left, right, **kwargs), left, right, matrix=matrix)
-
-    def _scaled(self, function: Any, out: Tensor, args: tuple[Any, ...]) -> None:
-        """A product times a number is a product still: its first factor takes the number when it is taken apart."""
-        note = getattr(args[0], _NOTE, None)
-        if isinstance(note, _Product) and note.version == _version(args[0]) and _is_number(args[1]):
-            _note(out, function(note.left, args[1]), note.right, matrix=note.matrix)
-
-
-class _ScaleMoving(_Mode):
-    def __torch_function__(
-        self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        name, in_place = operation_name(function)
-        if name == "scaled_dot_product_attention":
-            self.changed()
-            call = AttentionCall.parse(0, args, kwargs)
-            scale = call.query.shape[-1] ** -0.5 if call.scale is None else call.scale
-            return function(
-                call.query * scale,
-                call.key,
-                call.value,
-                attn_mask=call.mask,
-                is_causal=call.causal,
-                scale=1.0,
-                enable_gqa=call.grouped,
-            )
-        if name == "multi_head_attention_forward":
-            self.left("the inside of nn.MultiheadAttention is torch's own")
-        if name in ("mul", "div") and not in_place and len(args) == 2 and _is_number(args[1]):
-            note = _product(args[0], matrix=True) or _product(args[0], matrix=False)
-            if note is not None:
-                self.changed()
-                scaled = function(note.left, args[1])
-                return scaled @ note.right if note.matrix else scaled * note.right
-        factors = None if in_place else _factors(name, args)
-        out = function(*args, **kwargs)
-        return out if factors is None else _note(out, factors[0], factors[1], matrix=factors[2])
+def _is_activation(value: Any) -> bool:
+    return isinstance(value, Tensor) and not isinstance(value, nn.Parameter) and value.is_floating_point()
 
 
 def _is_number(value: Any) -> bool:
@@ -143,21 +91,61 @@ def _is_number(value: Any) -> bool:
     )
 
 
-class _ModeRewrite(Rewrite):
-    """A rewrite by a mode: its places are those of the pass that it is tried on."""
+class _Reassociating(RewritingMode):
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name == "einsum" and sum(isinstance(a, Tensor) and not isinstance(a, nn.Parameter) for a in args) > 1:
+            self.note_left("products written as einsum are not taken apart")
+        factors = _factors(name, function, args)
+        if factors is None:
+            out = function(*args, **kwargs)
+            if name in ("div", "mul") and isinstance(out, Tensor) and len(args) == 2:
+                _pass_on(function, out, args)
+            return out
+        left, right, matrix = factors.left, factors.right, factors.matrix
+        if (product := factors.made_of(left)) is not None:
+            self.note_change()
+            inner = function(product.right, right)
+            return _note(function(product.left, inner), product.left, inner, matrix=matrix)
+        if (product := factors.made_of(right)) is not None:
+            self.note_change()
+            inner = function(left, product.left)
+            return _note(function(inner, product.right), inner, product.right, matrix=matrix)
+        return _note(function(left, right, **kwargs), left, right, matrix=matrix)
 
-    mode: type[_Mode]
 
-    def apply(self, model: Model, changes: Changes) -> Places:
-        first = Places()
-        # Later passes run with a list of places that nobody reads: each makes the same changes again.
-        lists = iter([first])
-        changes.run_under(model.module, lambda: self.mode(model.module, next(lists, Places())))
-        model.run()
-        return Places(first.changed, list(dict.fromkeys(first.unsupported)))
+def _pass_on(function: Any, out: Tensor, args: tuple[Any, ...]) -> None:
+    """A product times a number is a product still: its first factor takes the number when it is taken apart."""
+    product = _noted(args[0])
+    if product is not None and _is_number(args[1]):
+        _note(out, function(product.left, args[1]), product.right, matrix=product.matrix)
 
 
-class Reassociated(_ModeRewrite):
+class _ScaleMoving(RewritingMode):
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name == "scaled_dot_product_attention":
+            self.note_change()
+            return _scaled_queries(function, args, kwargs)
+        if name == "multi_head_attention_forward":
+            self.note_left("the inside of nn.MultiheadAttention is torch's own")
+        if name in ("mul", "div") and not _in_place(function) and len(args) == 2 and _is_number(args[1]):
+            product = _noted(args[0])
+            if product is not None:
+                self.note_change()
+                scaled = function(product.left, args[1])
+                return scaled @ product.right if product.matrix else scaled * product.right
+        factors = _factors(name, function, args)
+        out = function(*args, **kwargs)
+        return out if factors is None else _note(out, factors.left, factors.right, matrix=factors.matrix)
+
+
+def _scaled_queries(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A fused attention whose scale is taken by the queries beforehand."""
+    call = AttentionCall.parse(0, args, kwargs)
+    scale = call.query.shape[-1] ** -0.5 if call.scale is None else call.scale
+    return call.but(query=call.query * scale, scale=1.0).run()
+
+
+class Reassociated(ModeRewrite):
     """(a b) c = a (b c), for products of activations one upon the other, with nothing but a number between them."""
 
     name = "reassociated"
@@ -165,7 +153,7 @@ class Reassociated(_ModeRewrite):
     mode = _Reassociating
 
 
-class ScaleMoved(_ModeRewrite):
+class ScaleMoved(ModeRewrite):
     """c (a b) = (c a) b: the scale of attention scores moved into the queries."""
 
     name = "scale-moved"

@@ -1,5 +1,8 @@
-"""Attention blocks found in a model by the names of their projections. What is found wrongly fails the proof and is
-refused.
+"""Attention blocks found in a model by the names of their projections.
+
+Libraries pack queries, keys and values in three ways: a layer for each, one layer whose rows are all queries, then all
+keys, then all values, or one whose rows are those of the first head, then of the second. A `Projection` says which rows
+of which weight are meant, so that rewrites need not know. What is found wrongly fails the proof and is refused.
 """
 
 from __future__ import annotations
@@ -33,8 +36,8 @@ _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads")
 class Projection:
     """Rows of a weight (out, in) and of its bias; packed projections share one weight.
 
-    transposed: the weight is kept as (in, out). columns: the inputs instead of the outputs are indexed (output
-        projections).
+    weight, bias: the names of the parameters. index: the rows. transposed: the weight is kept as (in, out).
+    columns: the index is one of columns, of the inputs instead of the outputs (output projections).
     """
 
     module: nn.Module
@@ -60,8 +63,10 @@ class Projection:
 
 @dataclass(frozen=True)
 class AttentionBlock:
-    """The four projections of one attention; `groups` query heads share the keys and values of each of `kv_heads`
-    heads.
+    """The four projections of one attention.
+
+    heads: of queries. kv_heads: of keys and values, each read by `groups` heads of queries. size: entries of one head.
+    rotary: positions are rotated into queries and keys. normed: queries and keys are normalised.
     """
 
     name: str
@@ -85,17 +90,21 @@ class AttentionBlock:
         return projection.index[head * self.size : (head + 1) * self.size]
 
 
+class _NotUnderstood(Exception):
+    """Why an attention that was found is not one that rewrites can handle."""
+
+
 def attention_blocks(model: Model, places: Places) -> list[AttentionBlock]:
     """The blocks of a model; attention that is there and not understood is noted as unsupported."""
-    found = list(_blocks(model, places))
-    covered = sum(_times_run(model, block) for block in found)
+    blocks = list(_blocks(model, places))
+    covered = sum(_times_run(model, block) for block in blocks)
     if model.sites is None:
         places.leave("attention", "the engine cannot count the attention sites of this model")
     elif covered < model.sites:
         places.leave(
             "attention", f"at {model.sites - covered} of {model.sites} sites the projections are not found by name"
         )
-    return found
+    return blocks
 
 
 def _times_run(model: Model, block: AttentionBlock) -> int:
@@ -108,20 +117,21 @@ def _blocks(model: Model, places: Places) -> Iterator[AttentionBlock]:
     for module, name in names.items():
         if not model.observed.calls[module]:
             continue
-        block: AttentionBlock | str | None
-        if isinstance(module, nn.MultiheadAttention):
-            block = _torch_block(module, name)
-        else:
-            block = _named_block(model.module, module, name, rotary)
-        if isinstance(block, str):
-            places.leave(name, block)
-        elif block is not None:
+        try:
+            if isinstance(module, nn.MultiheadAttention):
+                block: AttentionBlock | None = _torch_block(module, name)
+            else:
+                block = _named_block(model.module, module, name, rotary)
+        except _NotUnderstood as reason:
+            places.leave(name, str(reason))
+            continue
+        if block is not None:
             yield block
 
 
-def _torch_block(module: nn.MultiheadAttention, name: str) -> AttentionBlock | str:
+def _torch_block(module: nn.MultiheadAttention, name: str) -> AttentionBlock:
     if module.in_proj_weight is None or module.bias_k is not None or module.add_zero_attn:
-        return "separate widths of keys and values, key biases or an added zero are not supported"
+        raise _NotUnderstood("separate widths of keys and values, key biases or an added zero are not supported")
     width, heads = module.embed_dim, module.num_heads
     rows = torch.split(torch.arange(3 * width), width)
     query, key, value = (Projection(module, "in_proj_weight", "in_proj_bias", index) for index in rows)
@@ -131,59 +141,55 @@ def _torch_block(module: nn.MultiheadAttention, name: str) -> AttentionBlock | s
     )
 
 
-def _named_block(root: nn.Module, module: nn.Module, name: str, rotary: bool) -> AttentionBlock | str | None:
+def _named_block(root: nn.Module, module: nn.Module, name: str, rotary: bool) -> AttentionBlock | None:
+    """The attention that a module is, by the names of its children; None if it is none."""
     children = dict(module.named_children())
-    projections = _projections(module, children)
-    if projections is None:
+    projections = _projections(children)
+    if not projections:
         return None
     heads = _number_of_heads(root, module)
-    if heads is None:
-        return "the number of heads is not known"
     output = _output(root, children, name)
-    if output is None:
-        return "the output projection is not found by name"
-    width = output.weight.shape[0] if is_conv1d(output) else output.weight.shape[1]
-    size, rest = divmod(int(width), heads)
+    width = int(output.weight.shape[0] if is_conv1d(output) else output.weight.shape[1])
+    size, rest = divmod(width, heads)
     if rest:
-        return f"{heads} heads do not divide the width {width}"
-    rows = _rows(children, projections, heads, size)
-    if isinstance(rows, str):
-        return rows
-    parts = [
+        raise _NotUnderstood(f"{heads} heads do not divide the width {width}")
+    owners = projections * 3 if len(projections) == 1 else projections
+    query, key, value = (
         Projection(owner, "weight", "bias", index, transposed=is_conv1d(owner))
-        for owner, index in zip((projections * 3)[:3] if len(projections) == 1 else projections, rows, strict=True)
-    ]
-    if len(parts[0].index) != width or len(parts[1].index) != len(parts[2].index) or len(parts[1].index) % size:
-        return (
-            f"queries of width {len(parts[0].index)} and keys of width {len(parts[1].index)} do not fit {heads} heads "
-            f"of {size}"
+        for owner, index in zip(owners, _rows(children, projections, heads, size), strict=True)
+    )
+    if len(query.index) != width or len(key.index) != len(value.index) or len(key.index) % size:
+        raise _NotUnderstood(
+            f"queries of width {len(query.index)} and keys of width {len(key.index)} do not fit {heads} heads of {size}"
         )
     normed = any("norm" in child.lower() and child.lower()[0] in "qk" for child in children)
     out = Projection(output, "weight", "bias", torch.arange(width), transposed=is_conv1d(output), columns=True)
-    kv_heads = len(parts[1].index) // size
-    return AttentionBlock(name, module, parts[0], parts[1], parts[2], out, heads, kv_heads, size, rotary, normed)
+    return AttentionBlock(name, module, query, key, value, out, heads, len(key.index) // size, size, rotary, normed)
 
 
-def _projections(module: nn.Module, children: dict[str, nn.Module]) -> list[nn.Module] | None:
+def _projections(children: dict[str, nn.Module]) -> list[nn.Module]:
+    """Queries, keys and values, or one layer for all three; nothing if there are none of a known name."""
     for names in _SEPARATE:
         if all(name in children and is_linear(children[name]) for name in names):
             return [children[name] for name in names]
     packed = [children[name] for name in (*_PACKED, *_INTERLEAVED) if name in children and is_linear(children[name])]
-    return packed[:1] or None
+    return packed[:1]
 
 
-def _rows(children: dict[str, nn.Module], projections: list[nn.Module], heads: int, size: int) -> list[Tensor] | str:
+def _rows(children: dict[str, nn.Module], projections: list[nn.Module], heads: int, size: int) -> list[Tensor]:
+    """The rows of queries, of keys and of values in the weights of their projections."""
     if len(projections) == 3:
-        return [torch.arange(_outputs(p)) for p in projections]
+        return [torch.arange(_outputs(projection)) for projection in projections]
     (packed,) = projections
     total, width = _outputs(packed), heads * size
+    misfit = _NotUnderstood(f"a packed projection of {total} rows does not fit {heads} heads of {size}")
     if any(children.get(name) is packed for name in _INTERLEAVED):
         if total != 3 * width:
-            return f"a packed projection of {total} rows does not fit {heads} heads of {size}"
+            raise misfit
         return [part.flatten() for part in torch.arange(total).view(heads, 3, size).unbind(1)]
     shared, rest = divmod(total - width, 2)
     if rest or shared <= 0:
-        return f"a packed projection of {total} rows does not fit {heads} heads of {size}"
+        raise misfit
     return list(torch.split(torch.arange(total), [width, shared, shared]))
 
 
@@ -193,16 +199,16 @@ def _outputs(linear: nn.Module) -> int:
     return int(weight.shape[1] if is_conv1d(linear) else weight.shape[0])
 
 
-def _number_of_heads(root: nn.Module, module: nn.Module) -> int | None:
+def _number_of_heads(root: nn.Module, module: nn.Module) -> int:
     for holder in (module, getattr(module, "config", None), getattr(root, "config", None)):
         for name in _HEADS:
             value = getattr(holder, name, None)
             if isinstance(value, int) and not isinstance(value, bool):
                 return value
-    return None
+    raise _NotUnderstood("the number of heads is not known")
 
 
-def _output(root: nn.Module, children: dict[str, nn.Module], name: str) -> nn.Linear | None:
+def _output(root: nn.Module, children: dict[str, nn.Module], name: str) -> nn.Linear:
     """The output projection: a child, or in BERT's way the neighbour `output.dense`."""
     for candidate in _OUTPUT:
         if candidate in children and is_linear(children[candidate]):
@@ -215,7 +221,7 @@ def _output(root: nn.Module, children: dict[str, nn.Module], name: str) -> nn.Li
             continue
         if is_linear(module):
             return module  # type: ignore[return-value]
-    return None
+    raise _NotUnderstood("the output projection is not found by name")
 
 
 def _is_rotary(root: nn.Module) -> bool:

@@ -1,9 +1,11 @@
-"""Section 3.2: one attention row over scalar tokens, where every method's answer can be worked out by hand.
+"""Toys (section 3.2): one attention row over scalar tokens, where every method's answer can be worked out by hand.
 
 f(x) = sum_i A_i v_i,    A = softmax(key * x),    v_i = value_i x_i + bias
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,15 +16,69 @@ from looprop.errors import DataError
 from looprop.evaluation.example import Task
 from looprop.methods.registry import make_method
 from looprop.metrics import pearson
+from looprop.models.loading import adapt_module
 from looprop.models.subject import bind
-from looprop.models.tensor_module import TensorModule
 from looprop.propagation import reference
 from looprop.running.missing import Work
 from looprop.running.parts import Row
-from looprop.study.job import Job, Options
-from looprop.study.spec import Spec, Toy
+from looprop.study.claims import JudgedClaim
+from looprop.study.job import About, Job, Options
+from looprop.study.kind import Kind
+from looprop.study.report.grids import Cells, Grid, Measured
+from looprop.study.run import Run
+from looprop.study.spec import Spec
 
 REFERENCES = ("loo[removal=attention-mask]", "loo[removal=zero]")
+SAME = 1e-9
+"""Sums that differ by less are the same but for rounding."""
+
+
+@dataclass(frozen=True)
+class Toy:
+    """One case: weights softmax(key * inputs), values value_i * inputs_i + bias."""
+
+    inputs: tuple[float, ...]
+    value: tuple[float, ...]
+    key: float = 1.0
+    bias: float = 0.0
+
+
+class Toys(Kind):
+    """One task per case."""
+
+    case = Toy
+
+    def check(self, spec: Spec) -> None:
+        for name, toy in spec.cases.items():
+            if len(toy.inputs) != len(toy.value) or len(toy.inputs) < 2:
+                lengths = f"{len(toy.inputs)} and {len(toy.value)}"
+                raise DataError(f"case {name!r}: inputs and value must have the same length, at least 2, got {lengths}")
+
+    def job(self, spec: Spec, options: Options) -> Job:
+        for name in ("model", "data", "limit", "loo_from"):
+            if getattr(options, name) is not None:
+                raise DataError(f"{spec.name} has its own cases and takes no {name}, got {getattr(options, name)!r}")
+
+        def prepare(folder: Path, *, progress: bool) -> Work:
+            return partial(measure_toy, spec)
+
+        tasks = [Task(name, toy) for name, toy in spec.cases.items()]
+        cases = f"{len(tasks)} cases"
+        about = About("attention row", "toys", cases, subset=False, examples=len(tasks))
+        return Job(f"{spec.name}: {cases}", tasks, prepare, {"spec": spec.to_dict()}, about)
+
+    def tables(self, run: Run) -> list[Grid]:
+        return [
+            _case_table(case, [row for row in run.rows if row["example"] == case])
+            for case in dict.fromkeys(row["example"] for row in run.rows)
+        ]
+
+    def claims(self, run: Run) -> list[JudgedClaim]:
+        cases = {row["example"]: (row["softmax relevance in"], row["softmax relevance out"]) for row in run.rows}
+        ours = "; ".join(f"{name}: {into:.3f} in, {out:.3f} out" for name, (into, out) in cases.items())
+        kept = all(abs(into - out) < SAME for into, out in cases.values())
+        claim = "the softmax rule conserves relevance locally"
+        return [JudgedClaim(claim, '"these rules conserve relevance locally"', ours, kept)]
 
 
 class AttentionRow(nn.Module):
@@ -49,37 +105,13 @@ class AttentionRow(nn.Module):
         return nn.functional.scaled_dot_product_attention(query, keys, values, scale=1.0).flatten()
 
 
-def prepare_toys(spec: Spec, options: Options) -> Job:
-    """One task per case."""
-    for name in ("model", "data", "limit", "loo_from"):
-        if getattr(options, name) is not None:
-            raise DataError(f"{spec.name} has its own cases and takes no {name}, got {getattr(options, name)!r}")
-    for name, toy in spec.cases.items():
-        if len(toy.inputs) != len(toy.value) or len(toy.inputs) < 2:
-            lengths = f"{len(toy.inputs)} and {len(toy.value)}"
-            raise DataError(f"case {name!r}: inputs and value must have the same length, at least 2, got {lengths}")
-
-    def prepare(folder: Path, *, progress: bool) -> Work:
-        return partial(measure_toy, spec)
-
-    tasks = [Task(name, toy) for name, toy in spec.cases.items()]
-    about = {
-        "model": "attention row",
-        "data": "toys",
-        "data_title": f"{len(tasks)} cases",
-        "subset": False,
-        "examples": len(tasks),
-    }
-    return Job(f"{spec.name}: {len(tasks)} cases", tasks, prepare, {"spec": spec.to_dict()}, about)
-
-
 def measure_toy(spec: Spec, task: Task) -> list[Row]:
     """What each method says of a case: scores, their sum, and how far they are from leave-one-out under two kinds of
     removal.
     """
     toy: Toy = task.item
     x = torch.tensor(toy.inputs, dtype=torch.float64)
-    adapter = TensorModule(AttentionRow(toy), name="attention row")
+    adapter = adapt_module(AttentionRow(toy), name="attention row")
     scores, output = {}, math.nan
     for method in dict.fromkeys((*REFERENCES, *spec.methods)):
         subject = bind(adapter, x)
@@ -112,3 +144,27 @@ def conserved(toy: Toy) -> tuple[float, float]:
     weights, values = torch.softmax(logits, -1), (value * x + toy.bias)[:, None]
     of_weights, _ = reference.attention_values(weights, values, weights @ values)
     return float(of_weights.sum()), float(reference.softmax(logits, of_weights).sum())
+
+
+def _case_table(case: str, rows: Sequence[Row]) -> Grid:
+    first = rows[0]
+    inputs = [f"x{i + 1}" for i in range(len(first["scores"]))]
+    header = ["method", *inputs, "sum", "r to LOO (mask)", "r to LOO (zero)", "error to LOO (mask)"]
+    table: list[Cells] = [
+        [
+            row["method"],
+            *(Measured(score, digits=4) for score in row["scores"]),
+            Measured(row["sum"], digits=4),
+            *(Measured(row[f"r to {name}"], digits=3) for name in REFERENCES),
+            Measured(row[f"error to {REFERENCES[0]}"], digits=4),
+        ]
+        for row in rows
+    ]
+    note = (
+        f"f = {first['output']:.4f}; the softmax rule receives {first['softmax relevance in']:.4f} and passes on "
+        f"{first['softmax relevance out']:.4f}. An r of constant scores is undefined."
+    )
+    return Grid(case, header, table, note)
+
+
+KIND = Toys()

@@ -1,8 +1,7 @@
 """What tables and figures call methods and metrics."""
 
-from looprop.methods.names import CATALOGUE
+from looprop.methods.names import CATALOGUE, split_name
 from looprop.metrics import get_metric, metric_names
-from looprop.naming import split_name
 
 # Forms of methods that the experiments ask for, and what is no method.
 FORMS = {
@@ -13,7 +12,6 @@ FORMS = {
     "position": "token position",
     "length": "token length",
 }
-TITLES = {name: get_metric(name).label for name in metric_names()}
 
 
 def name_of(method: str) -> str:
@@ -28,3 +26,12 @@ def name_of(method: str) -> str:
     if name == "lrp" and options.startswith("cp="):
         return "L" + options.removeprefix("cp=")
     return FORMS.get(method, method)
+
+
+def title_of(metric: str) -> str:
+    """What tables call a metric; one that is not known here keeps its name.
+
+    >>> title_of("loo-r"), title_of("delta"), title_of("of another time")
+    ('LOO r', 'delta', 'of another time')
+    """
+    return get_metric(metric).label if metric in metric_names() else metric

@@ -4,7 +4,7 @@ Bands are intervals of the difference to AttnLRP on the same examples: a line wh
 differs from it, which intervals of the means themselves, wide because examples differ, would hide.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,11 +14,17 @@ from looprop.display.figures import QUIET, style
 from looprop.evaluation.result import Evaluation
 from looprop.evaluation.summary import values_of
 from looprop.metrics import Estimate, bootstrap_mean
-from looprop.study.reproducing import Run
+from looprop.study.kinds.texts.layer_plans import first_layers, from_layer, only_layer
+from looprop.study.run import Run
 
 PANELS = (("loo-r", "LOO r"), ("delta", "Δ = LeRF − MoRF"))
-COLOURS = {"front": "#0b6e99", "back": "#c4641a", "single": "#3f7d3a"}
-BASE = "#b3261e"
+BASE_COLOUR = "#b3261e"
+LINES: tuple[tuple[str, str, Callable[[int], str]], ...] = (
+    ("front to back: layers 1 to k", "#0b6e99", first_layers),
+    # The last k layers begin at layer K - k + 1; drawn over that layer, as the paper's table names it.
+    ("back to front: layers k to last", "#c4641a", from_layer),
+    ("layer k alone", "#3f7d3a", only_layer),
+)
 
 
 def layers_figure(runs: Sequence[Run]) -> Figure:
@@ -29,8 +35,8 @@ def layers_figure(runs: Sequence[Run]) -> Figure:
         for column, run in enumerate(runs):
             evaluation = run.evaluation()
             for row, (metric, title) in enumerate(PANELS):
-                _panel(grid[row][column], evaluation, int(run.manifest["layers"]), metric, title)
-            grid[0][column].set_title(run.manifest["data_title"], fontsize=11, parse_math=False)
+                _panel(grid[row][column], evaluation, run.layers, metric, title)
+            grid[0][column].set_title(run.data_title, fontsize=11, parse_math=False)
         handles, labels = grid[0][0].get_legend_handles_labels()
         figure.legend(
             handles, labels, loc="outside lower center", ncols=4 if len(runs) > 1 else 2, frameon=False, fontsize=9
@@ -53,28 +59,15 @@ def difference(values: Sequence[float], base: Sequence[float]) -> Estimate:
 
 def _panel(axes: Axes, evaluation: Evaluation, layers: int, metric: str, title: str) -> None:
     every = list(range(1, layers + 1))
-    lines = {
-        "front": ("front to back: layers 1 to k", [f"lrp[cp=:{k}]" for k in every]),
-        # The last k layers begin at layer K - k + 1; drawn over that layer, as the paper's table names it.
-        "back": ("back to front: layers k to last", [f"lrp[cp={k}:]" for k in every]),
-        "single": ("layer k alone", [f"lrp[cp={k}]" for k in every]),
-    }
     values = values_of(evaluation.rows, metric)
     base = float(np.nanmean(values["attnlrp"]))
-    for kind, (label, methods) in lines.items():
-        found = [difference(values[method], values["attnlrp"]) for method in methods]
-        axes.plot(
-            every,
-            [base + e.mean for e in found],
-            marker="o",
-            markersize=3.5,
-            linewidth=1.4,
-            color=COLOURS[kind],
-            label=label,
-        )
-        low, high = [base + e.low for e in found], [base + e.high for e in found]
-        axes.fill_between(every, low, high, color=COLOURS[kind], alpha=0.15, linewidth=0)
-    axes.axhline(base, color=BASE, linestyle="--", linewidth=1.2, label="AttnLRP")
+    for label, colour, method in LINES:
+        gains = [difference(values[method(k)], values["attnlrp"]) for k in every]
+        means = [base + e.mean for e in gains]
+        axes.plot(every, means, marker="o", markersize=3.5, linewidth=1.4, color=colour, label=label)
+        low, high = [base + e.low for e in gains], [base + e.high for e in gains]
+        axes.fill_between(every, low, high, color=colour, alpha=0.15, linewidth=0)
+    axes.axhline(base, color=BASE_COLOUR, linestyle="--", linewidth=1.2, label="AttnLRP")
     axes.set_xticks(every)
     axes.set_xlabel("layer k", color=QUIET)
     axes.set_ylabel(title)

@@ -1,4 +1,4 @@
-"""Verdicts come out as the numbers say, whichever way; on made-up rows whose answer is known."""
+"""Claims are judged as the numbers say, whichever way; on made-up rows whose answer is known."""
 
 import math
 from pathlib import Path
@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from looprop.evaluation.setup import Setup
-from looprop.study.kinds.texts import layer_plans
-from looprop.study.report.writing import html, markdown, run_facts
-from looprop.study.reproducing import Run
-from looprop.study.spec import load_spec
-from looprop.study.verdicts import single_layer_gains, verdicts
+from looprop.study import Run, load_spec
+from looprop.study.claims import JudgedClaim
+from looprop.study.kinds.texts.layer_claims import single_layer_gains
+from looprop.study.kinds.texts.layer_plans import layer_plans
+from looprop.study.report.contents import Contents, claims_table, run_facts
+from looprop.study.report.html import html_report
+from looprop.study.report.markdown import markdown_report
 
 LAYERS, EXAMPLES = 4, 40
 
@@ -41,6 +43,10 @@ def made_up(
     return Run(Path(), {**manifest, "layers": LAYERS, "fingerprint": "0", "sessions": [session]}, rows)
 
 
+def judged(run: Run) -> dict[str, JudgedClaim]:
+    return {own.claim: own for own in run.claims()}
+
+
 def noise(mean: float, seed: int, spread: float = 0.05) -> list[float]:
     return (mean + spread * np.random.default_rng(seed).standard_normal(EXAMPLES)).tolist()
 
@@ -50,8 +56,7 @@ def test_cp_against_attnlrp(cp: float, expected: bool | None) -> None:
     base = noise(0.3, 0)
     # The third case has differences that are symmetric around 0.
     other = [b + (-1) ** i * 0.01 for i, b in enumerate(base)] if expected is None else noise(cp, 1)
-    found = verdicts(made_up("baselines", {"attnlrp": base, "cp-lrp": other, "ig": noise(0.0, 2)}))
-    claims = {v.claim: v for v in found}
+    claims = judged(made_up("baselines", {"attnlrp": base, "cp-lrp": other, "ig": noise(0.0, 2)}))
     assert claims["CP-LRP's r is higher than AttnLRP's"].holds is expected
     assert claims["CP-LRP's r is higher than AttnLRP's"].paper == "+0.30"
     lower = claims["CP-LRP's delta is lower than AttnLRP's"]
@@ -72,16 +77,15 @@ def layered(gains: list[float]) -> dict[str, list[float]]:
 def test_where_the_gains_are(gains: list[float], expected: bool) -> None:
     run = made_up("layers", layered(gains), entropy=[0.1, 0.2, 0.3, 0.4])
     np.testing.assert_allclose(single_layer_gains(run, "loo-r").mean(1), gains, atol=0.01)
-    found = {v.claim: v for v in verdicts(run)}
-    assert (
-        found["the gains in r from single layers are larger in the later half of the layers (3 to 4)"].holds is expected
-    )
-    assert found["L_{:1} and L_1 agree"].holds
-    assert found["CP-LRP in all layers is CP-LRP"].holds
+    claims = judged(run)
+    later = claims["the gains in r from single layers are larger in the later half of the layers (3 to 4)"]
+    assert later.holds is expected
+    assert claims["L_{:1} and L_1 agree"].holds
+    assert claims["CP-LRP in all layers is CP-LRP"].holds
     # With 4 layers no order is rare enough to decide anything: 1 of 24, both directions.
-    assert found["layers with flatter attention gain more"].holds is None
+    assert claims["layers with flatter attention gain more"].holds is None
     # 6 and 10 of 12 are 2 and 3.3 of 4.
-    assert found["single layers peak around layers 2 and 3.33333 of 4"].found.startswith(
+    assert claims["single layers peak around layers 2 and 3.33333 of 4"].ours.startswith(
         f"highest: {4 if expected else 1} "
     )
 
@@ -89,22 +93,22 @@ def test_where_the_gains_are(gains: list[float], expected: bool) -> None:
 def test_rows_that_differ_do_not_agree() -> None:
     values = layered([0.0, 0.0, 0.0, 0.0])
     values["lrp[cp=:4]"] = noise(0.9, 5)
-    found = {v.claim: v for v in verdicts(made_up("layers", values, entropy=[0.1, 0.2, 0.3, 0.4]))}
-    assert found["CP-LRP in all layers is CP-LRP"].holds is False
+    claims = judged(made_up("layers", values, entropy=[0.1, 0.2, 0.3, 0.4]))
+    assert claims["CP-LRP in all layers is CP-LRP"].holds is False
 
 
 def test_undefined_values_are_left_out() -> None:
     values = {"attnlrp": noise(0.3, 0), "cp-lrp": [math.nan, *noise(0.5, 1)[1:]]}
-    found = {v.claim: v for v in verdicts(made_up("baselines", values))}
-    assert f"n = {EXAMPLES - 1}" in found["CP-LRP's r is higher than AttnLRP's"].found
+    claims = judged(made_up("baselines", values))
+    assert f"n = {EXAMPLES - 1}" in claims["CP-LRP's r is higher than AttnLRP's"].ours
 
 
 def test_whatever_stands_in_a_title_is_escaped() -> None:
     run = made_up(
         "baselines", {"attnlrp": noise(0.3, 0), "cp-lrp": noise(0.5, 1)}, title="<img src=x onerror=alert(1)> | *x*"
     )
-    page = html([(run, [], verdicts(run))])
+    page = html_report([Contents(run, [claims_table(run.claims())], [])])
     assert "<img" not in page
     assert "&lt;img src=x" in page
     assert dict(run_facts(run))["finished"] == "not yet"
-    assert markdown([(run, [], [])]).startswith(r"# \<img src=x onerror=alert(1)\> \| \*x\*")
+    assert markdown_report([Contents(run, [], [])]).startswith(r"# \<img src=x onerror=alert(1)\> \| \*x\*")

@@ -1,0 +1,197 @@
+"""The model as it is, what it does and what every method says of it: what all rewrites are compared with.
+
+Methods are asked about a changed model through an adapter that has found out nothing yet (`renewing`), and every change
+is undone before the next.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+
+from looprop.auditing.asking import MethodAnswer, ask_all, compare, mean_r
+from looprop.auditing.checks import layers_from_the_end, residual, shift_input, shuffle
+from looprop.auditing.defaults import CHECKED, STAGES
+from looprop.auditing.precision import AuditPrecision, doubled, in_float64
+from looprop.auditing.proof import Behaviour, behaviour, prove
+from looprop.auditing.result import Attempt, Checks, RewriteEffect
+from looprop.auditing.rewrites.base import Model, Rewrite
+from looprop.auditing.rewrites.changes import Changes, undone
+from looprop.auditing.rewrites.observing import observe
+from looprop.errors import LoopropError
+from looprop.methods.base import Method
+from looprop.methods.registry import make_method
+from looprop.models.adapter import Adapter
+from looprop.models.subject import Subject, bind
+from looprop.models.target import TargetLike
+from looprop.workbench import Features
+
+SANITY_CHECKS = "sanity checks"
+
+# What counts as the same explanation: the largest change, relative to the largest score, by the precision of the model.
+SAME_EXPLANATION = {torch.float64: 1e-6, torch.float32: 1e-3}
+
+Step = Callable[[str], None]
+"""Called when a part of an audit is done, with what comes next."""
+
+
+@dataclass(frozen=True, eq=False)
+class AuditSetup:
+    """Everything it takes to make an `Original`, here or in another process."""
+
+    adapter: Adapter
+    items: Sequence[Any]
+    methods: Sequence[str | Method]
+    precision: AuditPrecision
+    target: TargetLike
+    features: Features
+    truncation: bool
+
+    def original(self) -> "Original":
+        """The model, in the precision of the audit, bound to its inputs."""
+        wide = self.precision == "float64"
+        adapter = in_float64(self.adapter) if wide else self.adapter
+        subjects = [
+            bind(
+                adapter,
+                doubled(item) if wide else item,
+                target=self.target,
+                features=self.features,
+                truncation=self.truncation,
+            )
+            for item in self.items
+        ]
+        return Original(adapter, subjects, make_methods(self.methods))
+
+
+def make_methods(methods: Sequence[str | Method]) -> dict[str, Method]:
+    """Methods by the names that they were asked for by."""
+    return {method if isinstance(method, str) else method.name: make_method(method) for method in methods}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One rewrite, and what it does to every method; nothing where it was not carried out."""
+
+    attempt: Attempt
+    effects: tuple[RewriteEffect, ...] = ()
+
+
+class Original:
+    """The model as it is, ready to be rewritten and checked."""
+
+    def __init__(self, adapter: Adapter, subjects: list[Subject], methods: dict[str, Method]) -> None:
+        self.adapter, self.subjects, self.methods = adapter, subjects, methods
+        self.behaviour: list[Behaviour] = behaviour(subjects)
+        self.dtype = self.behaviour[0].logits.dtype
+        self.tolerance = SAME_EXPLANATION.get(self.dtype, SAME_EXPLANATION[torch.float32])
+        self.observed = observe(adapter.model, self._run)
+        self.model = Model(adapter.model, self._run, self.observed, self._sites())
+        self.answers = ask_all(methods, subjects)
+
+    def _run(self) -> None:
+        with self.adapter.evaluating(), torch.enable_grad():
+            subject = self.subjects[0]
+            self.adapter.forward(subject.encoded.inputs, positions=subject.target.positions)
+
+    def _sites(self) -> int | None:
+        try:
+            return self.adapter.attention_layers(self.subjects[0].encoded)
+        except LoopropError:
+            return None
+
+    def _again(self) -> list[Subject]:
+        renewed = self.adapter.renewed()
+        return [subject.afresh(adapter=renewed) for subject in self.subjects]
+
+    def attempt(self, rewrite: Rewrite) -> Trial:
+        """Carry out one rewrite, prove it, and compare the explanations."""
+        with undone() as changes:
+            attempt = self._carry_out(rewrite, changes)
+            if attempt.status != "applied":
+                return Trial(attempt)
+            answers = ask_all(self.methods, self._again())
+        return Trial(attempt, tuple(self._effect(name, rewrite.name, answers[name]) for name in self.methods))
+
+    def _carry_out(self, rewrite: Rewrite, changes: Changes) -> Attempt:
+        attempt = Attempt(rewrite.name, rewrite.summary, status="refused")
+        try:
+            places = rewrite.apply(self.model, changes)
+            attempt = replace(attempt, places=tuple(places.changed), unsupported=tuple(places.unsupported))
+            if not places.changed:
+                return replace(attempt, status="nothing to change")
+            proof = prove(self.behaviour, behaviour(self._again()))
+        except Exception as error:  # models and own rewrites raise what they like
+            return replace(attempt, reason=f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+        attempt = replace(attempt, logits=proof.logits, gradient=proof.gradient)
+        if proof.holds:
+            return replace(attempt, status="applied")
+        differ = f"logits differ by {proof.logits:.1e}, gradients by {proof.gradient:.1e}"
+        return replace(attempt, reason=f"it computes another function: {differ}, {proof.tolerance:.0e} is allowed")
+
+    def _effect(self, method: str, rewrite: str, after: MethodAnswer) -> RewriteEffect:
+        agreement = compare(self.answers[method], after, self.tolerance)
+        loo_r = float("nan") if agreement.refused else self._loo_r(after)
+        return RewriteEffect(method, rewrite, **asdict(agreement), loo_r=loo_r)
+
+    def _loo_r(self, answer: MethodAnswer) -> float:
+        return mean_r(self.answers["loo"], answer) if "loo" in self.answers else float("nan")
+
+    def base_checks(self) -> tuple[Checks, ...]:
+        """What can be said without asking the methods again."""
+        return tuple(self._base_check(name, method) for name, method in self.methods.items())
+
+    def _base_check(self, name: str, method: Method) -> Checks:
+        answer = self.answers[name]
+        if answer.failed:
+            return Checks(name, refused=answer.error)
+        left = residual(self.subjects, answer.attributions)
+        return Checks(name, residual=left, complete=method.complete, loo_r=self._loo_r(answer))
+
+    def checks(self, step: Step) -> tuple[Checks, ...]:
+        """The sanity checks of every method that answers at all, on the first inputs."""
+        asked = {name: method for name, method in self.methods.items() if not self.answers[name].failed}
+        randomised = self._randomised(asked, step)
+        with undone() as changes:
+            shifted = ask_all(asked, shift_input(self.adapter.renewed(), self.subjects[:CHECKED], changes))
+        step(SANITY_CHECKS)
+        alone = ask_all(asked, self._again()[:CHECKED], batch=False)
+        step("")
+        return tuple(
+            check
+            if check.refused
+            else self._checked(check, randomised[check.method], shifted[check.method], alone[check.method])
+            for check in self.base_checks()
+        )
+
+    def _randomised(self, methods: Mapping[str, Method], step: Step) -> dict[str, list[float]]:
+        """Mean r of every method with itself, the more of the last layers are shuffled."""
+        agreeing: dict[str, list[float]] = {name: [] for name in methods}
+        layers = layers_from_the_end(self.observed)
+        for stage in range(1, STAGES + 1):
+            if layers:
+                with undone() as changes:
+                    shuffle(layers[: -(-len(layers) * stage // STAGES)], changes)  # the share, rounded up
+                    shuffled = ask_all(methods, self._again()[:CHECKED])
+                for name in methods:
+                    agreeing[name].append(mean_r(self._first(name), shuffled[name]))
+            step(SANITY_CHECKS)
+        return agreeing
+
+    def _first(self, method: str) -> MethodAnswer:
+        """The answer on the inputs that are checked."""
+        return self.answers[method].first(CHECKED)
+
+    def _checked(
+        self, check: Checks, randomised: Sequence[float], shifted: MethodAnswer, alone: MethodAnswer
+    ) -> Checks:
+        before = self._first(check.method)
+        shift, single = (compare(before, after, self.tolerance) for after in (shifted, alone))
+        return replace(
+            check,
+            randomised=tuple(randomised),
+            shifted=shift.change,
+            shifted_r=shift.r,
+            batched=single.change,
+        )

@@ -1,0 +1,48 @@
+"""Texts (RQ2 and RQ3): methods, or plans layer by layer, on a data set of texts."""
+
+from collections.abc import Sequence
+
+from looprop.study.claims import JudgedClaim
+from looprop.study.job import Job, Options
+from looprop.study.kind import Kind, Picture
+from looprop.study.kinds.texts.claims import baseline_claims
+from looprop.study.kinds.texts.job import text_job
+from looprop.study.kinds.texts.layer_claims import layer_claims
+from looprop.study.kinds.texts.layer_tables import layer_tables
+from looprop.study.kinds.texts.tables import text_tables
+from looprop.study.report.grids import Grid
+from looprop.study.run import Run
+from looprop.study.spec import Spec
+
+BASELINES, LAYERS = "baselines", "layers"
+"""The paper's own two experiments on texts: what it claims is about these, and the second has tables of its own."""
+
+
+class Texts(Kind):
+    """One task per text."""
+
+    evaluates = True
+
+    def job(self, spec: Spec, options: Options) -> Job:
+        return text_job(spec, options)
+
+    def tables(self, run: Run) -> list[Grid]:
+        return layer_tables(run) if run.experiment == LAYERS else text_tables(run)
+
+    def claims(self, run: Run) -> list[JudgedClaim]:
+        if run.experiment == LAYERS:
+            return layer_claims(run)
+        return baseline_claims(run) if run.experiment == BASELINES else []
+
+    def picture(self, runs: Sequence[Run]) -> Picture:
+        # matplotlib is imported only for reports.
+        if runs[0].experiment == LAYERS:
+            from looprop.study.kinds.texts.layers_figure import layers_figure
+
+            return Picture("Figure 2: LOO r and delta by layer", layers_figure(runs))
+        from looprop.study.kinds.texts.cost_figure import cost_figure
+
+        return Picture("LOO r against cost", cost_figure(runs))
+
+
+KIND = Texts()

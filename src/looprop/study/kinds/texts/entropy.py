@@ -1,0 +1,47 @@
+"""How flat attention is: the entropy of its rows, layer by layer, kept beside the scores of AttnLRP."""
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from looprop.evaluation.example import Task, evaluate_example
+from looprop.evaluation.setup import Setup
+from looprop.evaluation.summary import by_method
+from looprop.methods.rollout import attention_maps
+from looprop.models.adapter import Adapter
+from looprop.running.parts import Row
+from looprop.study.kinds.texts.defined import defined_mean
+from looprop.study.run import Run
+
+BESIDE = "attnlrp"
+
+
+def measure_with_entropy(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
+    """The rows of one example, with the mean attention entropy of each layer beside those of AttnLRP."""
+    rows = evaluate_example(adapter, task, setup)
+    entropies: list[float] = []
+    if not rows[0]["error"]:
+        encoded = adapter.encode(task.item, truncation=setup.truncation)
+        entropies = [relative_entropy(weights) for weights in attention_maps(adapter, encoded)]
+    return [{**row, "entropy": entropies if row["method"] == BESIDE else []} for row in rows]
+
+
+def relative_entropy(weights: Tensor) -> float:
+    """The entropy of attention rows as a share of its maximum, log T, averaged over heads and rows: 1 is flat, 0 is one
+    key.
+
+    >>> relative_entropy(torch.full((1, 3, 4), 0.25))
+    1.0
+    """
+    if weights.shape[-1] < 2:
+        return math.nan
+    entropy = torch.special.entr(weights.double()).sum(-1) / math.log(weights.shape[-1])
+    return float(entropy.mean())
+
+
+def layer_entropy(run: Run) -> NDArray[np.float64]:
+    """(K,) the mean relative attention entropy of each layer over examples."""
+    return defined_mean(np.array([row["entropy"] for row in by_method(run.rows)[BESIDE] if row["entropy"]]), axis=0)

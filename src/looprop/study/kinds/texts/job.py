@@ -1,0 +1,96 @@
+"""What an experiment on texts has to do: every method on every text, with one model."""
+
+import hashlib
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from looprop.errors import InputError
+from looprop.evaluation.example import Task, evaluate_example
+from looprop.evaluation.known_loo import KnownLoo, known_loo
+from looprop.evaluation.setup import Setup
+from looprop.inputs.examples import Dataset
+from looprop.models.adapter import Adapter
+from looprop.models.loading import load_adapter
+from looprop.running.missing import Work
+from looprop.running.provenance import weights_hash
+from looprop.running.store import read_store
+from looprop.study.job import About, Job, Options
+from looprop.study.kinds.texts.entropy import measure_with_entropy
+from looprop.study.kinds.texts.layer_plans import layer_plans
+from looprop.study.kinds.texts.source import choose_source
+from looprop.study.spec import DataSpec, Spec
+
+PAPER = "paper"
+"""As a model's name: the one that the paper used for this data set."""
+
+
+def text_job(spec: Spec, options: Options) -> Job:
+    """Load model and data, and say what there is to do."""
+    source = choose_source(spec, options.data)
+    data = source.load(limit=options.limit, seed=options.seed)
+    adapter = load_adapter(source.settings.model if options.model == PAPER else options.model)
+    layers = adapter.attention_layers(adapter.encode(data.texts[0], truncation=True))
+    setup = _setup(spec, source.settings, layers, options.seed)
+    fixed = {
+        "spec": spec.to_dict(),
+        "setup": setup.to_dict(),
+        "model": {"weights": weights_hash(adapter.model), "tokenizer": tokenizer_hash(adapter)},
+        "seed": options.seed,
+    }
+
+    def limited(limit: int) -> dict[str, Any]:
+        return {**fixed, **_subset(source.load(limit=limit, seed=options.seed), limit)}
+
+    def prepare(folder: Path, *, progress: bool) -> Work:
+        return partial(measure_with_entropy if spec.plans else evaluate_example, adapter, setup=setup)
+
+    known = _taken_over(options.loo_from, fixed) if options.loo_from is not None else {}
+    tasks = [Task(example.id, example.text, loo=known.get(example.id)) for example in data]
+    title = f"{spec.name}: {data.title}, {adapter.name}"
+    about = About(adapter.name, source.name, data.title, data.subset, len(data), layers)
+    return Job(title, tasks, prepare, {**fixed, **_subset(data, options.limit)}, about, limited)
+
+
+def _setup(spec: Spec, settings: DataSpec, layers: int, seed: int) -> Setup:
+    """Methods that are not skipped, plans layer by layer if they are wanted, and yardsticks."""
+    plans = layer_plans(layers) if spec.plans else ()
+    methods = (*(method for method in spec.methods if method not in settings.skip), *plans, *settings.yardsticks)
+    return Setup(methods, spec.metrics, curve_features=settings.curve_features, target=settings.target, seed=seed)
+
+
+def _subset(data: Dataset, limit: int | None) -> dict[str, Any]:
+    """What an identity says of the data."""
+    return {
+        "data": {"name": data.name, "split": data.split, "hash": data.hash, "examples": len(data), "of": data.total},
+        "limit": limit,
+    }
+
+
+def _taken_over(folder: Path, fixed: Mapping[str, Any]) -> dict[str, KnownLoo]:
+    """Leave-one-out of another run, which must have had the same model and the same way to choose and remove."""
+    run = read_store(folder)
+    before = run.manifest["identity"]
+    if before.get("model") != fixed["model"]:
+        other = f"of {run.manifest['model']}, with other weights or another tokenizer"
+        whose = other if "model" in before else "not of a model on texts"
+        raise InputError(f"leave-one-out of {folder} cannot be taken over: that run is {whose}")
+    for name in ("removal", "target", "truncation"):
+        own, other = fixed["setup"][name], before.get("setup", {}).get(name)
+        if own != other:
+            raise InputError(
+                f"leave-one-out of {folder} cannot be taken over: its {name} was {other}, here it is {own}"
+            )
+    known = known_loo(run.rows())
+    if not known:
+        raise InputError(f"{folder} holds no leave-one-out that could be taken over")
+    return known
+
+
+def tokenizer_hash(adapter: Adapter) -> str:
+    """SHA-256 of what a tokenizer does, as far as it can be written down."""
+    tokenizer: Any = getattr(adapter, "tokenizer", None)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    text = backend.to_str() if backend is not None else repr(sorted(getattr(tokenizer, "get_vocab", dict)().items()))
+    return hashlib.sha256(f"{text}:{getattr(tokenizer, 'model_max_length', None)}".encode()).hexdigest()

@@ -1,0 +1,106 @@
+"""The tables of a run on texts: the paper's four metrics, the others, and who beats whom."""
+
+import math
+from collections.abc import Sequence
+
+from looprop.display.data import number
+from looprop.evaluation.result import Evaluation
+from looprop.evaluation.summary import MethodSummary
+from looprop.methods.names import split_name
+from looprop.metrics import get_metric
+from looprop.study.published import OF_TEXTS, PAPER_LAYERS, published
+from looprop.study.report.grids import Cells, Grid, Measured
+from looprop.study.report.names import name_of, title_of
+from looprop.study.run import Run
+
+
+def text_tables(run: Run) -> list[Grid]:
+    """All tables of a run."""
+    evaluation = run.evaluation()
+    return [
+        main_table(run, evaluation, evaluation.methods, run.experiment),
+        other_metrics(evaluation),
+        _who_is_closer(evaluation),
+    ]
+
+
+def main_table(run: Run, evaluation: Evaluation, methods: Sequence[str], title: str) -> Grid:
+    """The paper's four metrics, ours beside the paper's."""
+    shown = [metric for metric in OF_TEXTS if metric in evaluation.metrics]
+    best = {metric: _best(evaluation, methods, metric) for metric in shown}
+    rows: list[Cells] = []
+    for method in methods:
+        summary, paper = evaluation[method], _published(run, method)
+        estimates = {metric: summary.metrics[metric] for metric in shown}
+        cells: Cells = [name_of(method)]
+        for metric, e in estimates.items():
+            cells.append(Measured(e.mean, e.low, e.high, e.count, paper.get(metric), best=best[metric] == method))
+        counts = sorted({e.count for e in estimates.values()})
+        fewest_to_most = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)])
+        rows.append([*cells, fewest_to_most, number(summary.cost, signed=False)])
+    note = (
+        "n: examples; cost: forward passes per example; in brackets 95 % bootstrap intervals. "
+        "The paper's numbers are those of its own models (BERT-base)."
+    )
+    metrics = [title_of(metric) for metric in shown]
+    printed = any(isinstance(cell, Measured) and cell.paper is not None for row in rows for cell in row)
+    where = f"{title}: {run.data_title}, {run.model}"
+    return Grid(where, ["method", *metrics, "n", "cost"], rows, note, frozenset(metrics if printed else ()))
+
+
+def _published(run: Run, method: str) -> dict[str, float]:
+    """The paper's cells for a method; its plans by layer are not those of a model of another depth."""
+    by_layer = split_name(method)[0] == "lrp"
+    return {} if by_layer and run.layers != PAPER_LAYERS else published(run.experiment, run.data, method)
+
+
+def _best(evaluation: Evaluation, methods: Sequence[str], metric: str) -> str | None:
+    """The best of these methods; leave-one-out takes no part where it is itself the reference."""
+    sign = 1 if get_metric(metric).higher_is_better else -1
+    reference = "loo" if "loo" in get_metric(metric).needs else None
+    means = {m: sign * evaluation[m].metrics[metric].mean for m in methods if m != reference}
+    defined = {m: mean for m, mean in means.items() if not math.isnan(mean)}
+    return max(defined, key=lambda m: defined[m]) if defined else None
+
+
+def other_metrics(evaluation: Evaluation) -> Grid:
+    """The other metrics, and how long each method took."""
+    others = [metric for metric in evaluation.metrics if metric not in OF_TEXTS]
+    titles = [title_of(metric) for metric in others]
+    header = ["method", *titles, "sign flips", "undefined r", "errors", "warnings", "seconds"]
+    rows = [_other_cells(summary, others) for summary in evaluation.summary]
+    note = (
+        "Sign flips: examples in which dividing both maps by their sums turns the sign of r. "
+        "Warnings: examples with a completeness residual above 5 %, for instance."
+    )
+    return Grid("Other metrics, and time", header, rows, note)
+
+
+def _other_cells(summary: MethodSummary, others: Sequence[str]) -> Cells:
+    estimates = (summary.metrics[metric] for metric in others)
+    flips = "–" if summary.flipped is None else f"{100 * summary.flipped:.0f} %"
+    counts = [str(summary.metrics["loo-r"].undefined), str(summary.errors), str(summary.notes)]
+    return [
+        name_of(summary.method),
+        *(Measured(e.mean, e.low, e.high, e.count) for e in estimates),
+        flips,
+        *counts,
+        number(summary.seconds, signed=False),
+    ]
+
+
+def _who_is_closer(evaluation: Evaluation) -> Grid:
+    rows: list[Cells] = [
+        [
+            name_of(c.better),
+            name_of(c.worse),
+            Measured(c.test.difference, digits=3),
+            f"{c.test.p_value:.2g}",
+            f"{c.adjusted_p:.2g}",
+            f"{c.test.wins} / {c.test.ties} / {c.test.losses}",
+        ]
+        for c in evaluation.compare("loo-r")
+    ]
+    note = "Two-sided sign-flip tests over examples; adjusted by Holm's method for all pairs."
+    header = ["better", "worse", "difference", "p", "adjusted p", "wins / ties / losses"]
+    return Grid("Who is closer to leave-one-out (LOO r)", header, rows, note)

@@ -1,0 +1,55 @@
+"""What a report says of one run, before it is written in any form."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from looprop.running.engines import describe
+from looprop.study.claims import JudgedClaim
+from looprop.study.report.grids import Cells, Grid
+from looprop.study.run import Run
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """A run with its tables, that of the paper's claims first if there are any."""
+
+    run: Run
+    claims: list[Grid]
+    tables: list[Grid]
+
+
+def contents_of(run: Run) -> Contents:
+    """What there is to say of a run."""
+    claims = run.claims()
+    return Contents(run, [claims_table(claims)] if claims else [], run.tables())
+
+
+def claims_table(claims: list[JudgedClaim]) -> Grid:
+    """Claims with what the paper prints, our numbers, and the verdict."""
+    rows: list[Cells] = [[claim.verdict, claim.claim, claim.paper, claim.ours] for claim in claims]
+    header = ["verdict", "claim", "paper", "found here"]
+    return Grid("The paper's claims, tested on these numbers", header, rows, sortable=False)
+
+
+def run_facts(run: Run) -> list[tuple[str, str]]:
+    """Where the numbers come from."""
+    identity, sessions = run.manifest["identity"], run.manifest["sessions"]
+    last = sessions[-1]
+    facts = [("experiment", run.experiment), ("data", run.data_title), ("model", run.model)]
+    facts.append(("examples", f"{len(run.computed)} of {run.manifest['tasks']}"))
+    if weights := identity.get("model", {}).get("weights"):
+        facts.append(("weights", weights[:12]))
+    facts += [("seed", str(identity.get("seed", 0))), ("torch", last["versions"]["torch"])]
+    facts += [("finished", last["finished"] or "not yet"), ("sessions", str(len(sessions)))]
+    taken_over: Counter[str] = Counter()
+    for session in sessions:
+        if other := session.get("loo_from"):
+            taken_over[other["run"]] += other["examples"]
+    facts += [("leave-one-out", f"of {count} examples from {other}") for other, count in taken_over.items() if count]
+    engines = [session["engine"] for session in sessions if "engine" in session]
+    facts += [(f"machines ({engine['name']})", describe(engine)) for engine in engines]
+    if run.failed:
+        facts.append(("failed examples", "; ".join(f"{example}: {error}" for example, error in run.failed.items())))
+    if run.damaged:
+        facts.append(("damaged parts computed anew", ", ".join(run.damaged)))
+    return facts
