@@ -16,20 +16,6 @@ LoopropError
 import difflib
 from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "DataError",
-    "EngineError",
-    "InputError",
-    "LoopropError",
-    "ModelError",
-    "PlanError",
-    "RuleError",
-    "ShardError",
-    "TargetError",
-    "UnknownNameError",
-    "UnseenError",
-]
-
 
 class LoopropError(Exception):
     """Base of all errors that looprop raises on purpose."""

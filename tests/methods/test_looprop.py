@@ -254,10 +254,10 @@ def test_bad_options(options: dict[str, Any], error: type[Exception]) -> None:
         make_method("looprop", **options)
 
 
-def test_a_plain_tensor_model_is_refused() -> None:
+def test_without_attention_it_is_refused() -> None:
     import looprop
 
-    with pytest.raises(InputError, match="no tokens that attend to each other"):
+    with pytest.raises(InputError, match="no attention"):
         looprop.attribute(nn.Linear(3, 2), torch.ones(1, 3), "looprop")
 
 

@@ -76,10 +76,6 @@ class LoopProp(Method):
         return [self._attribute(subject) for subject in subjects]
 
     def _attribute(self, subject: Subject) -> Attribution:
-        if not subject.adapter.tokens:
-            raise InputError(
-                "looprop has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
-            )
         count, length = len(subject.features), len(subject.encoded) + subject.adapter.leading_positions(subject.encoded)
         value = SetFunction(subject, removal="attention-mask")
         pairs: int | None
