@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
-ENGINE = "look at src/looprop/engine"
+ENGINE = "look at src/looprop/propagation"
 
 
 def test_saved_tensors_hooks_can_be_forbidden() -> None:

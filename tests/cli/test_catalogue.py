@@ -113,7 +113,7 @@ def test_a_class_of_ones_own_is_known_by_its_name_once_registered() -> None:
     assert looprop.evaluate(bench, ["the film is good"], methods=["loo", "ones"])["ones"].cost == 0.0
     assert check_name("ones[size=2]") == "ones"
     assert method_class("ones") is Ones
-    assert method_names()[-2:] == ["ones", "random"]
+    assert method_names().index("rollout") < method_names().index("ones") < method_names().index("random")
     with pytest.raises(InputError, match=r"a method named 'ones' exists already: .*:Ones"):
         register(Ones)
 
