@@ -57,7 +57,7 @@ train: venv
 accuracy: venv
 	$(BIN)/python -m training.evaluate
 
-# Measured figures of the README's table of methods, from the runs kept under results/.
+# What README and docs/limits.md say of the methods, and the figures measured in the runs kept under results/.
 readme: venv
 	$(BIN)/python tests/readme_figures.py
 	$(BIN)/python tests/results_tables.py

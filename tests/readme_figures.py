@@ -1,5 +1,5 @@
-"""The measured figures of the README's table of methods, from the runs kept under results/: `python
-tests/readme_figures.py` writes them.
+"""What pages say of the methods, from what the methods say of themselves: the README's table, with its measured figures
+from the runs kept under results/, and the sections of docs/limits.md. `python tests/readme_figures.py` writes them.
 
 A run folder is results/EXPERIMENT-DATA, written by `looprop reproduce`; only its summary.json is read. Each DATA is a
 column: the run of `baselines`, else of `remedy`, else of `layers`. What it did not measure is taken from the others
@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from looprop.methods.names import CATALOGUE, SCORE_KINDS
+
 ROOT = Path(__file__).parents[1]
 METRIC = "loo-r"
 EXPERIMENTS = ("baselines", "remedy", "layers")
 HEADER = "| method | what it is | cost |"
-ROW = re.compile(r"^(\| (?:`(?P<method>[^`]+)`|method|---) \| [^|]+ \| [^|]+ \|).*$")
+TABLE = re.compile(rf"^{re.escape(HEADER)}.*?\n(?!\|)", re.MULTILINE | re.DOTALL)
+SECTIONS = re.compile(r"(?<=<!-- methods: make readme -->\n).*?(?=<!-- end of methods -->)", re.DOTALL)
 NOTE = "Measured r to leave-one-out:"
 
 
@@ -68,21 +71,25 @@ def columns(results: Path) -> list[Column]:
     return kept
 
 
-def with_figures(readme: str, shown: list[Column]) -> str:
-    """The README with these columns in its table of methods, and nothing else changed."""
-    lines, inside = [], False
-    for line in readme.splitlines():
-        inside = line.startswith(HEADER) or (inside and line.startswith("|"))
-        row = ROW.match(line) if inside else None
-        if line.startswith(NOTE):
-            line = note(shown)
-        elif row is not None:
-            own = row["method"]
-            cells = ["---"] * len(shown) if "| --- |" in row[1] else [f"r, {c.data}" for c in shown]
-            cells = cells if own is None else [c.figures.get(own, "–") for c in shown]
-            line = row[1] + "".join(f" {cell} |" for cell in cells)
-        lines.append(line)
-    return "\n".join(lines) + "\n"
+def with_methods(readme: str, shown: list[Column]) -> str:
+    """The README with the table of methods and these columns in it, and nothing else changed."""
+    rows = [[HEADER, *(f" r, {c.data} |" for c in shown)], ["| --- | --- | --- |", *(" --- |" for _ in shown)]]
+    for about in CATALOGUE.values():
+        form = about.example or about.name
+        first = f"| `{form}` | {about.summary} | {about.cost.replace(' * ', ' ')} |"
+        rows.append([first, *(f" {c.figures.get(form, '–')} |" for c in shown)])
+    table = "\n".join("".join(row) for row in rows) + "\n"
+    lines = TABLE.sub(lambda _: table, readme).splitlines()
+    return "\n".join(note(shown) if line.startswith(NOTE) else line for line in lines) + "\n"
+
+
+def with_limits(page: str) -> str:
+    """docs/limits.md with a section for every method, and nothing else changed."""
+    sections = ""
+    for about in CATALOGUE.values():
+        kind = f"`{about.name}`, kind of score *{about.kind}*: {SCORE_KINDS[about.kind]}."
+        sections += f"\n## {about.title}\n\n{kind}\n\n{about.limits}\n"
+    return SECTIONS.sub(lambda _: sections + "\n", page)
 
 
 def note(shown: list[Column]) -> str:
@@ -101,8 +108,9 @@ def main() -> None:
             "there is no summary.json under results/: run `looprop reproduce baselines --out results/baselines-sst2` "
             "first"
         )
-    readme = ROOT / "README.md"
-    readme.write_text(with_figures(readme.read_text(encoding="utf-8"), shown), encoding="utf-8")
+    readme, limits = ROOT / "README.md", ROOT / "docs" / "limits.md"
+    readme.write_text(with_methods(readme.read_text(encoding="utf-8"), shown), encoding="utf-8")
+    limits.write_text(with_limits(limits.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

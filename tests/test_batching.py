@@ -10,9 +10,12 @@ import transformers as hf
 import looprop
 import tiny
 import zoo
+from looprop.methods.names import CATALOGUE
 
 TEXTS = ["the film", "a very bad movie, isn't it?", "this was unbelievable fun and great!", "good"]
-METHODS = ["attnlrp", "cp-lrp", "lrp[cp=2]", "lrp[epsilon=0.01]", "grad-x-input"]
+# Of random networks integrated gradients warns, rightly.
+pytestmark = pytest.mark.filterwarnings("ignore::looprop.methods.ig.IntegratedGradientsWarning")
+METHODS = [a.coarse or a.example or a.name for a in CATALOGUE.values()] + ["lrp[cp=2;epsilon=0.01]"]
 
 
 def assert_batch_is_one_by_one(
@@ -81,9 +84,9 @@ def test_batches_keep_to_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda _, args, kwargs: sizes.append(kwargs["input_ids"].numel()) if torch.is_grad_enabled() else None,
         with_kwargs=True,
     )
-    from looprop.methods import propagate as propagation
+    from looprop.methods import propagating
 
-    monkeypatch.setattr(propagation.batches, "__defaults__", (30,))
+    monkeypatch.setattr(propagating.batches, "__defaults__", (30,))
     try:
         many = bench.explain(TEXTS * 3, "attnlrp")
     finally:

@@ -20,12 +20,13 @@ from benchmarks.environments import PEERS, tidy, torch_pin
 from benchmarks.exchange import load_model, read_case, save_model, write_case, write_model
 from benchmarks.render import BLOCK, render, render_passage
 from benchmarks.script import metrics as metrics_by_hand
+from benchmarks.sections.evaluation import METRICS
 from benchmarks.sections.growth import exponent
 from benchmarks.sections.limit import operations
 from benchmarks.targets import targets
 from benchmarks.team import Side, SideError, Team, Turn
 
-from looprop.metrics import Case, get_metric, metric_names
+from looprop.metrics import Case, get_metric
 
 ROOT = Path(__file__).parents[1]
 
@@ -204,7 +205,7 @@ def test_the_script_computes_our_metrics() -> None:
         return keep.double() @ torch.from_numpy(weights)
 
     by_hand = metrics_by_hand(scores, loo, special, float(weights.sum()), forward)
-    assert by_hand.keys() == set(metric_names())
+    assert by_hand.keys() == set(METRICS)
     curves = {}
     for name, order in (("morf_curve", np.argsort(-scores)), ("lerf_curve", np.argsort(scores))):
         curves[name] = weights.sum() - np.cumsum(weights[order])[:-1]

@@ -1,4 +1,4 @@
-"""Every code block in README and docs runs, every link leads somewhere, and the table of methods is the catalogue.
+"""Every code block in README and docs runs, and every link leads somewhere.
 
 A page's Python blocks run in one namespace and folder, in order; so do its `looprop` commands. Models that a page names
 stand in that folder as tiny ones of the same kind, so that nothing is downloaded. `# needs: package` as the first line
@@ -11,14 +11,17 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import zoo
 from looprop.cli.main import app
+from looprop.methods import registry
 from looprop.methods.names import CATALOGUE
-from looprop.metrics import base as metrics_base
+from looprop.metrics import base as metrics
+from looprop.propagation.rules import base as rules
 from looprop.study import parse_spec
 from tiny import tiny_classifier, tiny_decoder
 
@@ -59,14 +62,23 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def desk(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_registries() -> Iterator[None]:
+    """Pages register methods, metrics and rules of their own, which other tests must not find."""
+    registries: list[dict[str, Any]] = [CATALOGUE, registry._REGISTERED, metrics._METRICS, rules.ENTERED]
+    before = [dict(each) for each in registries]
+    yield
+    for each, entries in zip(registries, before, strict=True):
+        each.clear()
+        each.update(entries)
+
+
+@pytest.fixture
+def desk(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_registries: None) -> Path:
     """An empty folder to work in, with the models and a file of texts."""
     for path in models.iterdir():
         (tmp_path / path.name).symlink_to(path)
     (tmp_path / "texts.txt").write_text("good film\nnot good\na very bad movie\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    # Pages register metrics of their own, which other tests must not find.
-    monkeypatch.setattr(metrics_base, "_METRICS", dict(metrics_base._METRICS))
     return tmp_path
 
 
@@ -128,33 +140,3 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for page in PAGES[2:]:
         assert name_of(page) in text, f"README.md does not link to {name_of(page)}"
-
-
-def test_the_readme_lists_every_method() -> None:
-    table = dict(
-        re.findall(
-            r"^\| `([\w-]+)(?:\[.*?\])?` \| [^|]* \| ([^|]*) \|",
-            (ROOT / "README.md").read_text(encoding="utf-8"),
-            re.MULTILINE,
-        )
-    )
-    assert table.keys() == CATALOGUE.keys()
-    for name, cost in table.items():
-        assert cost == CATALOGUE[name].cost.replace(" * ", " ")
-
-
-def test_every_method_has_its_limits_written_down() -> None:
-    text = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8").lower()
-    titles = {
-        "loo": "leave-one-out",
-        "looprop": "looprop",
-        "cp-lrp": "cp-lrp",
-        "attnlrp": "attnlrp",
-        "lrp": "hybrids",
-        "grad-x-input": "gradient times input",
-        "ig": "integrated gradients",
-        "rollout": "attention rollout",
-        "random": "random scores",
-    }
-    assert titles.keys() == CATALOGUE.keys()
-    assert all(f"\n## {title}" in text for title in titles.values())

@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "looprop"
 # From the bottom up. A folder may import itself and everything before it.
 ORDER = [
     "errors",
+    "naming",
     "files",
     "display",
     "explanation",

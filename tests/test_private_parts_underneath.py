@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
-ENGINE = "look at src/looprop/engine"
+ENGINE = "look at src/looprop/propagation"
 
 
 def test_saved_tensors_hooks_can_be_forbidden() -> None:
@@ -132,3 +132,8 @@ def test_a_leaf_keeps_what_is_noted_on_it() -> None:
     assert getattr(node.next_functions[0][0].variable, "mark_of_ours", "") == "kept", (
         f"notes on tensors are lost: {ENGINE}/trace.py"
     )
+
+
+def test_registered_operations_can_be_listed() -> None:
+    names = torch._C._dispatch_get_all_op_names()
+    assert "aten::add.Tensor" in names, f"the names of operations look different: {ENGINE}/known_operations.py"

@@ -15,6 +15,8 @@ from looprop.propagation.modules import evaluating
 from looprop.propagation.plan import Plan
 from looprop.propagation.tape import relevance, unseen
 
+__all__ = ["LRP"]
+
 Inputs = Tensor | tuple[Tensor, ...]
 TargetIndex = int | tuple[int, ...] | Tensor | list[int] | list[tuple[int, ...]] | None
 

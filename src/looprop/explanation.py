@@ -15,6 +15,7 @@ from looprop.display.data import Strip, number
 from looprop.display.strips import View, comparison_fragment, comparison_page, explanation_fragment, explanation_page
 from looprop.errors import DataError, InputError
 from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
+from looprop.naming import split_name
 
 if TYPE_CHECKING:
     import pandas
@@ -324,7 +325,7 @@ class Explanations(list[Explanation]):
 
 def _compared(group: Sequence[Explanation]) -> list[View]:
     """The views of explanations of one text, with their r to leave-one-out where that is among them."""
-    reference = next((e for e in group if e.method.partition("[")[0] == "loo"), None)
+    reference = next((e for e in group if split_name(e.method)[0] == "loo"), None)
     views = []
     for explanation in group:
         r = explanation.correlation(reference) if reference is not None and len(group) > 1 else None

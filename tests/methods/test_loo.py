@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.registry import make_method
-from looprop.metrics.curves import keep_matrix, removal_order
+from looprop.metrics import keep_matrix, removal_order
 from looprop.models.subject import bind
 from looprop.models.tensor_module import TensorModule
 from looprop.removal.set_function import SetFunction

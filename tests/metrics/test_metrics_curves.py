@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from looprop.errors import InputError
 from looprop.metrics import curves
-from looprop.metrics.curves import keep_matrix, removal_order, summarise
+from looprop.metrics.curves import summarise
+from looprop.metrics.removal_states import keep_matrix, removal_order
 
 BIAS = 0.75
 score_lists = st.lists(st.integers(-5, 5), min_size=1, max_size=12)

@@ -1,7 +1,9 @@
-"""Whatever is explained is as before: after success, after a failure in the middle, and with two threads at once."""
+"""Whatever is explained is as before: after a failure of the engine in the middle, and with two plans at once.
+
+What holds for every method (success, failure, threads) is in tests/methods/test_contract.py.
+"""
 
 import gc
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 import looprop
 import tiny
@@ -18,71 +19,13 @@ import zoo
 from looprop import Plan, relevance
 from looprop.errors import LoopropError, PlanError, RuleError
 from looprop.methods.lrp import LRP
+from traces import assert_no_trace, in_threads
 
 TEXT = "the film is not good"
-METHODS = ["attnlrp", "cp-lrp", "lrp[cp=2;epsilon=0.01]", "grad-x-input", "random"]
-
-
-def snapshot(model: nn.Module) -> dict[str, Any]:
-    """Everything about a model, and about torch and transformers, that an explanation might leave changed."""
-    modules = dict(model.named_modules())
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    kinds = {type(module) for module in modules.values()} | {
-        nn.Module,
-        nn.Linear,
-        nn.LayerNorm,
-        torch.Tensor,
-        torch.autograd.Function,
-    }
-    return {
-        "values": {
-            name: (t.data_ptr(), t._version, t.detach().clone().numpy().tobytes()) for name, t in tensors.items()
-        },
-        "gradients": {name: t.grad for name, t in tensors.items()},
-        "requires_grad": {name: t.requires_grad for name, t in tensors.items()},
-        "attributes of tensors": {name: sorted(vars(t)) for name, t in tensors.items()},
-        "training": {name: m.training for name, m in modules.items()},
-        "hooks": {
-            (name, key): list(v)
-            for name, m in modules.items()
-            for key, v in vars(m).items()
-            if "hook" in key and v is not None
-        },
-        "attributes of modules": {
-            name: {key: id(v) for key, v in vars(m).items() if key != "training"} for name, m in modules.items()
-        },
-        "classes": {kind: {key: id(value) for key, value in vars(kind).items()} for kind in kinds},
-        "attention functions": {key: ALL_ATTENTION_FUNCTIONS[key] for key in ALL_ATTENTION_FUNCTIONS},
-        "torch functions": {
-            key: id(value) for space in (torch, nn.functional) for key, value in vars(space).items() if callable(value)
-        },
-        "modes": torch._C._len_torch_function_stack(),
-        "gradients on": torch.is_grad_enabled(),
-    }
 
 
 def classifier(**config: Any) -> looprop.Workbench:
     return looprop.load(tiny.tiny_classifier(**config))
-
-
-def assert_no_trace(model: nn.Module, act: Callable[[], object]) -> None:
-    before = snapshot(model)
-    act()
-    after = snapshot(model)
-    for key, value in before.items():
-        assert after[key] == value, f"{key} changed"
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
-def test_after_success(method: str, training: bool) -> None:
-    bench = classifier(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
-    predicting = bench.explain(TEXT, method).scores
-    bench.model.train(training)
-    bench.model.bert.encoder.layer[1].eval()  # type: ignore[union-attr,index,operator]
-    bench.model.classifier.weight.requires_grad_(False)  # type: ignore[union-attr,operator]
-    assert_no_trace(bench.model, lambda: bench.explain([TEXT, "bad"], method, target=1))
-    np.testing.assert_allclose(bench.explain(TEXT, method).scores, predicting)  # as it predicts, not as it trains
 
 
 def test_gradients_that_were_there_stay() -> None:
@@ -90,14 +33,6 @@ def test_gradients_that_were_there_stay() -> None:
     bench.model(**bench.tokenizer(TEXT, return_tensors="pt")).logits.sum().backward()
     assert_no_trace(bench.model, lambda: bench.explain(TEXT, "attnlrp"))
     assert bench.model.classifier.weight.grad is not None  # type: ignore[union-attr]
-
-
-def test_callers_without_gradients() -> None:
-    bench = classifier()
-    expected = bench.explain(TEXT, "attnlrp").scores
-    for context in (torch.no_grad, torch.inference_mode):
-        with context():
-            np.testing.assert_array_equal(bench.explain(TEXT, "attnlrp").scores, expected)
 
 
 class Failing(nn.Module):
@@ -207,33 +142,6 @@ def test_nothing_is_kept_alive() -> None:
 
 
 # ----- threads
-
-
-def in_threads(jobs: list[Callable[[], Any]], times: int = 4) -> list[list[Any]]:
-    """Runs jobs at the same time, several times each; returns what each of them gave, and raises what any of them
-    raised.
-    """
-    results: list[list[Any]] = [[] for _ in jobs]
-    errors: list[BaseException] = []
-    barrier = threading.Barrier(len(jobs))
-
-    def run(number: int) -> None:
-        try:
-            for _ in range(times):
-                barrier.wait()
-                results[number].append(jobs[number]())
-        except BaseException as error:
-            errors.append(error)
-            barrier.abort()
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(jobs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return results
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])

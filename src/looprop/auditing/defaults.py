@@ -1,18 +1,9 @@
 """What an audit runs unless told otherwise, without importing torch."""
 
-# Few steps for integrated gradients and few rows for looprop: whether they depend on the writing does not depend on how
-# fine they are.
-METHODS = (
-    "loo",
-    "looprop[rows=2]",
-    "attnlrp",
-    "cp-lrp",
-    "lrp[cp=2:]",
-    "grad-x-input",
-    "ig[steps=5]",
-    "rollout",
-    "random",
-)
+from looprop.methods.names import CATALOGUE
+
+METHODS = tuple(about.coarse or about.example or about.name for about in CATALOGUE.values())
+"""Every method, coarse where it can be: whether it depends on the writing does not depend on how fine it is."""
 
 STAGES = 3
 """Weights are shuffled in the last third of the layers, in the last two thirds, and in all."""

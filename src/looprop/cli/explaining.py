@@ -9,6 +9,7 @@ from looprop.cli.arguments import check_methods, check_place, read_text
 from looprop.cli.options import Debug, Html, Json, Methods, Model, NoColor
 from looprop.cli.shell import command, load_bench, output, progress, say
 from looprop.errors import InputError, TargetError
+from looprop.naming import split_name
 
 if TYPE_CHECKING:
     from looprop.explanation import Explanations
@@ -108,7 +109,7 @@ def explain(
 def _with_loo(methods: list[str], wanted: bool | None) -> list[str]:
     """The methods with leave-one-out before them, if it is wanted and not among them."""
     compare = len(methods) > 1 if wanted is None else wanted
-    known = any(name.partition("[")[0] == "loo" for name in methods)
+    known = any(split_name(name)[0] == "loo" for name in methods)
     return ["loo", *methods] if compare and not known else methods
 
 

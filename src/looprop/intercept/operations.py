@@ -45,6 +45,15 @@ def operation_name(function: Any) -> tuple[str, bool]:
     if name in ("__get__", "__set__"):
         owner = getattr(getattr(function, "__self__", None), "__name__", "?")
         return f"{name.strip('_')}:{owner}", False
+    return plain_name(name)
+
+
+def plain_name(name: str) -> tuple[str, bool]:
+    """The plain name of an operation that torch calls by this name, and whether it works in place.
+
+    >>> plain_name("__iadd__"), plain_name("multiply")
+    (('add', True), ('mul', False))
+    """
     in_place = False
     if name.startswith("__") and name.endswith("__"):
         name = name.strip("_")

@@ -1,1 +1,41 @@
 """The methods, one file each: a subject in, one score per feature out."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from looprop.methods.base import Attribution, Method
+    from looprop.methods.names import method_names
+    from looprop.methods.propagating import propagate
+    from looprop.methods.registry import make_method, method_class, register
+
+# Imported when first used: the names of the methods are read without torch.
+_HOMES = {
+    "Attribution": "looprop.methods.base",
+    "Method": "looprop.methods.base",
+    "make_method": "looprop.methods.registry",
+    "method_class": "looprop.methods.registry",
+    "method_names": "looprop.methods.names",
+    "propagate": "looprop.methods.propagating",
+    "register": "looprop.methods.registry",
+}
+
+__all__ = [
+    "Attribution",
+    "Method",
+    "make_method",
+    "method_class",
+    "method_names",
+    "propagate",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

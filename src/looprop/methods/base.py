@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from looprop.methods.names import About
 from looprop.models.subject import Subject
 
 
@@ -26,10 +27,36 @@ class Attribution:
 
 
 class Method(ABC):
-    """A way to explain. The constructor stores validated options; subjects come to `attribute`."""
+    """A way to explain. The constructor stores validated options; subjects come to `attribute`.
+
+    What a class says about itself is all that catalogue, tables, reports, audits and contract tests know of it.
+    A method that is known by its name says, as plain literals of its own:
+
+    name: small letters and hyphens; options follow in brackets. title: what headings call it.
+    summary: one line. limits: what it claims and when not to trust it, its section in docs/limits.md.
+    cost: in forward passes of an input with F features on T tokens; other names in it are options of the method.
+    kind: what a score says: "effect", "share", "weight" or "none" (`names.SCORE_KINDS`).
+
+    And where the default does not fit:
+
+    short: what tables and figures call it, if not by its title. order: its place in lists.
+    example: the form in which it is shown (`lrp[cp=2:]`). coarse: a cheaper form, for audits.
+    inputs: the kinds of input for which it has a meaning; it refuses others.
+    text_options: options whose value in brackets stays text (`cp=2`). complete: scores add up to the output.
+    """
 
     name: ClassVar[str]
+    title: ClassVar[str]
     summary: ClassVar[str]
+    cost: ClassVar[str]
+    kind: ClassVar[str]
+    limits: ClassVar[str]
+    short: ClassVar[str] = ""
+    example: ClassVar[str] = ""
+    coarse: ClassVar[str] = ""
+    order: ClassVar[int] = About.order
+    inputs: ClassVar[tuple[str, ...]] = ("text", "image", "tensor")
+    text_options: ClassVar[frozenset[str]] = frozenset()
     complete: ClassVar[bool] = False
 
     @property

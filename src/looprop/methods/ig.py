@@ -36,8 +36,23 @@ class IntegratedGradients(Method):
     """
 
     name = "ig"
+    title = "Integrated gradients"
+    short = "IG"
     summary = "integrated gradients from zero embeddings, midpoint rule"
+    cost = "3 * steps + 1"
+    kind = "share"
+    coarse = "ig[steps=5]"
+    order = 41
     complete = True
+    limits = """
+        *Claims:* the change of the logit along a straight line from a baseline, shared out completely.
+
+        Do not trust it
+
+        - more than its baseline: zero embeddings are no text, and another baseline gives another map;
+        - when it warns of a residual: use more steps;
+        - as an estimate of leave-one-out: complete and invariant under rewriting does not mean close to removal.
+        """
 
     def __init__(
         self, *, steps: int = 50, baseline: Baseline = "zero", keep_special: bool = False, tokens: int = 2048
@@ -52,7 +67,8 @@ class IntegratedGradients(Method):
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """One line per subject."""
-        return [self._attribute(subject) for subject in subjects]
+        with torch.inference_mode(False):  # the caller may be inside it, and gradients are needed
+            return [self._attribute(subject) for subject in subjects]
 
     def _attribute(self, subject: Subject) -> Attribution:
         adapter = subject.adapter
@@ -126,5 +142,7 @@ class _Line:
     def _run(self, points: Tensor) -> Tensor:
         subject = self.subject
         inputs, moved = subject.adapter.at_values(subject.encoded, points)
+        # What the caller encoded in inference mode cannot be kept for a backward pass.
+        inputs = {key: value.clone() if value.is_inference() else value for key, value in inputs.items()}
         with moved:
             return subject.target.value(subject.adapter.forward(inputs, positions=subject.target.positions))

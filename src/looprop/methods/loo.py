@@ -16,7 +16,26 @@ class LeaveOneOut(Method):
     """Exact leave-one-out. Cost: one forward pass per feature, less those known already."""
 
     name = "loo"
+    title = "Leave-one-out"
+    short = "LOO"
     summary = "exact leave-one-out: the drop of the target when a feature is removed"
+    cost = "F"
+    kind = "effect"
+    order = 10
+    limits = """
+        *Claims:* how the target changes when this one feature is gone.
+
+        Do not trust it
+
+        - where features are redundant: of two words that say the same, each can go without effect, and both get scores
+          near zero;
+        - where they only work together: in "not bad" both get the whole effect, so the scores add up to more than there
+          is;
+        - as a statement about natural inputs: a masked token, a grey patch or a zero pixel is an input that the model
+          may never have seen. Compare two removals (`loo[removal=mask-token]`);
+        - for the read-out token: removing the key of [CLS] changes the sentence's own summary, an effect of the
+          architecture as much as of the text.
+        """
 
     def __init__(self, *, removal: Removal | None = None, precision: Precision = "float32") -> None:
         if removal is not None and removal not in get_args(Removal):

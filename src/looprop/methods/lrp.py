@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagate import propagate
+from looprop.methods.propagating import propagate
 from looprop.models.subject import Subject
 from looprop.propagation.plan import BiasShare, BilinearForm, Plan, parse_layers
 
@@ -19,7 +19,20 @@ class LRP(Method):
     """Relevance propagation under a plan. One forward and one backward pass: cost 3."""
 
     name = "lrp"
+    title = "Hybrids, `lrp[cp=4-6]`"
+    short = "lrp"
     summary = "relevance propagation with CP-LRP in chosen layers, AttnLRP in the others: lrp[cp=4-6]"
+    cost = "3"
+    kind = "share"
+    example = "lrp[cp=2:]"
+    order = 32
+    text_options = frozenset({"cp"})
+    limits = """
+        *Claims:* CP-LRP in some layers, AttnLRP in the others.
+
+        Which layers help depends on model and data: measure on yours (`looprop evaluate`), and do not choose layers on
+        the texts that you report.
+        """
 
     def __init__(
         self,
@@ -73,7 +86,24 @@ class AttnLRP(LRP):
     """AttnLRP in every layer."""
 
     name = "attnlrp"
+    title = "AttnLRP"
     summary = "relevance through values and attention weights, softmax by its Taylor rule"
+    cost = "3"
+    kind = "share"
+    order = 31
+    limits = """
+        *Claims:* how the logit is handed back through values and attention weights.
+
+        Do not trust it
+
+        - where attention is nearly uniform or its scores are large: the softmax rule loses or makes relevance there,
+          and does not conserve in general;
+        - to be the same for the same function: two networks that compute the same, written differently, get different
+          maps where products stand one upon the other, because each is split in halves, and wherever something is split
+          at a positive epsilon. [The audit](how-to/audit.md) shows it for your model; `attnlrp[bilinear=canonical]`
+          does away with the first;
+        - in sum: its relevances do not add up to the logit (`e.residual` says by how much).
+        """
 
     def __init__(
         self,
@@ -90,7 +120,21 @@ class CPLRP(LRP):
     """CP-LRP in every layer."""
 
     name = "cp-lrp"
+    title = "CP-LRP"
     summary = "relevance through values only, attention weights held constant"
+    cost = "3"
+    kind = "share"
+    order = 30
+    limits = """
+        *Claims:* how the logit is handed back through values, with attention as it was.
+
+        Do not trust it
+
+        - about *why* something was attended to: queries and keys get nothing;
+        - for models in which attention patterns carry the decision (copying, induction, matching of two texts): there
+          the part it leaves out is the part that matters;
+        - for exact sums in models with biases: the biases keep their share.
+        """
 
     def __init__(
         self,

@@ -1,68 +1,65 @@
-"""What there is to choose from, without importing torch: the name, place, one-line summary and cost of every method."""
+"""What there is to choose from, without importing torch.
 
+A method is a class in a file of this folder that says what it is in plain class attributes (`base.py` explains them).
+They are read here without running the file, so that `looprop methods` and `--help` do not wait for torch. What a class
+says is its own: nothing is inherited, so that a variant cannot pass for the method that it derives from.
+"""
+
+import ast
+import inspect
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
 
-from looprop.errors import UnknownNameError
+from looprop.errors import InputError, UnknownNameError
+from looprop.naming import split_name
+
+SCORE_KINDS = {
+    "effect": "what happens to the target when the feature goes",
+    "share": "the feature's part of the output",
+    "weight": "how much the feature matters, not which way; never negative",
+    "none": "nothing about the model",
+}
+"""What a score says. Effects and shares have a sign and the unit of the target."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One method.
-
-    module, attribute: where its class is. summary: equal to the class's own. example: how it is called in the demo.
-    cost: in forward passes of an input with F features, counted as docs/protocol.md says; other names are the method's
-        options.
-    """
+class About:
+    """What a method says about itself; the fields are those of `Method`. home: where its class is, `module:Class`."""
 
     name: str
-    module: str
-    attribute: str
+    title: str
     summary: str
     cost: str
+    kind: str
+    limits: str
+    short: str = ""
     example: str = ""
+    coarse: str = ""
+    order: int = 50
+    home: str = ""
+
+    @property
+    def label(self) -> str:
+        """What tables and figures call it."""
+        return self.short or self.title
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9-]*", self.name):
+            raise InputError(f"a method is named in small letters, digits and hyphens, got {self.name!r}")
+        if self.kind not in SCORE_KINDS:
+            raise UnknownNameError(f"kind of score of method {self.name}", self.kind, SCORE_KINDS)
+        for form in (self.example, self.coarse):
+            if form and split_name(form)[0] != self.name:
+                raise InputError(f"{form!r} is no form of method {self.name}")
 
 
-_ENTRIES = (
-    Entry("loo", "loo", "LeaveOneOut", "exact leave-one-out: the drop of the target when a feature is removed", "F"),
-    Entry(
-        "looprop",
-        "looprop.method",
-        "LoopProp",
-        "the leave-one-out effect itself, exact in a few rows, first order in the rest",
-        "3 + rows * F / T + refine",
-    ),
-    Entry(
-        "cp-lrp",
-        "lrp",
-        "CPLRP",
-        "relevance through values only, attention weights held constant",
-        "3",
-    ),
-    Entry(
-        "attnlrp",
-        "lrp",
-        "AttnLRP",
-        "relevance through values and attention weights, softmax by its Taylor rule",
-        "3",
-    ),
-    Entry(
-        "lrp",
-        "lrp",
-        "LRP",
-        "relevance propagation with CP-LRP in chosen layers, AttnLRP in the others: lrp[cp=4-6]",
-        "3",
-        "lrp[cp=2:]",
-    ),
-    Entry("grad-x-input", "grad_x_input", "GradientTimesInput", "ordinary gradient times the word embedding", "3"),
-    Entry(
-        "ig", "ig", "IntegratedGradients", "integrated gradients from zero embeddings, midpoint rule", "3 * steps + 1"
-    ),
-    Entry("rollout", "rollout", "AttentionRollout", "product of head-averaged attention over the layers", "1"),
-    Entry("random", "random_scores", "RandomScores", "normal random scores from a fixed seed", "0"),
-)
+CATALOGUE: dict[str, About] = {}
+"""All methods by name, in the order in which they are shown: those of this folder, and those that were registered."""
 
-CATALOGUE = {entry.name: entry for entry in _ENTRIES}
+OWN = tuple(field.name for field in fields(About) if field.name != "home")
 
 
 def check_name(method: str) -> str:
@@ -71,17 +68,60 @@ def check_name(method: str) -> str:
     >>> check_name("lrp[cp=4-6]")
     'lrp'
     """
-    match = re.fullmatch(r"([\w-]+)(?:\[.*\])?", method.strip())
-    if match is None or match[1] not in CATALOGUE:
+    name, _ = split_name(method)
+    if name not in CATALOGUE:
         raise UnknownNameError("method", method, CATALOGUE)
-    return match[1]
+    return name
 
 
-def split_name(method: str) -> tuple[str, str]:
-    """The name of a method and the text of its options, which may be empty; neither is checked.
+def method_names() -> list[str]:
+    """The names of all methods."""
+    return list(CATALOGUE)
 
-    >>> split_name("lrp[cp=4-6]"), split_name("loo")
-    (('lrp', 'cp=4-6'), ('loo', ''))
-    """
-    name, _, options = method.strip().partition("[")
-    return name, options.removesuffix("]")
+
+def describe(said: Mapping[str, Any], home: str) -> About:
+    """What a class says about itself, from its own attributes; what it fails to say raises."""
+    missing = [field for field in ("name", "title", "summary", "cost", "kind", "limits") if not said.get(field)]
+    if missing:
+        raise InputError(f"method {home} does not say its {', '.join(missing)}")
+    own = {field: said[field] for field in OWN if field in said}
+    return About(**{**own, "limits": inspect.cleandoc(own["limits"])}, home=home)
+
+
+def enter(about: About) -> None:
+    """Puts a method into the catalogue, at its place; a name can be taken only once."""
+    if about.name in CATALOGUE:
+        raise InputError(f"a method named {about.name!r} exists already: {CATALOGUE[about.name].home}")
+    everything = sorted([*CATALOGUE.values(), about], key=lambda a: (a.order, a.name))
+    CATALOGUE.clear()
+    CATALOGUE.update({a.name: a for a in everything})
+
+
+def _written(folder: Path, package: str) -> Iterator[About]:
+    """The methods whose classes are written in the files of a folder and those below it."""
+    for path in sorted(folder.rglob("*.py")):
+        module = ".".join((package, *path.relative_to(folder).with_suffix("").parts))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                home, written = f"{module}:{node.name}", dict(_assigned(node))
+                if "name" in written:
+                    yield describe({key: _literal(written[key], key, home) for key in OWN if key in written}, home)
+
+
+def _assigned(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    for line in node.body:
+        if isinstance(line, ast.Assign):
+            yield from ((target.id, line.value) for target in line.targets if isinstance(target, ast.Name))
+        elif isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value is not None:
+            yield line.target.id, line.value
+
+
+def _literal(value: ast.expr, key: str, home: str) -> Any:
+    try:
+        return ast.literal_eval(value)
+    except ValueError:
+        raise InputError(f"{key} of method {home} is read without running its file: write it as a literal") from None
+
+
+for _about in _written(Path(__file__).parent, "looprop.methods"):
+    enter(_about)

@@ -14,7 +14,15 @@ class RandomScores(Method):
     """Normal scores drawn from a fixed seed and the input, so that they can be drawn again. Cost 0."""
 
     name = "random"
+    title = "Random scores"
+    short = "random"
     summary = "normal random scores from a fixed seed"
+    cost = "0"
+    kind = "none"
+    order = 90
+    limits = """
+        Nothing is claimed. A method that does not beat them on your data says nothing about your model there.
+        """
 
     def __init__(self, *, seed: int = 0) -> None:
         if not isinstance(seed, int) or seed < 0:

@@ -1,26 +1,39 @@
 """Methods by name."""
 
+import inspect
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Method
-from looprop.methods.names import CATALOGUE
+from looprop.methods.names import CATALOGUE, describe, enter
+from looprop.naming import split_name
+
+MethodClass = TypeVar("MethodClass", bound=type[Method])
+
+_REGISTERED: dict[str, type[Method]] = {}
 
 
-def method_names() -> list[str]:
-    """The names of all methods."""
-    return list(CATALOGUE)
+def register(method: MethodClass) -> MethodClass:
+    """Makes a class of one's own known by its name, wherever methods are named; also as a decorator.
+
+    It is known to this process only: workers on other machines must be given the method itself.
+    """
+    enter(describe(vars(method), f"{method.__module__}:{method.__qualname__}"))
+    _REGISTERED[method.name] = method
+    return method
 
 
 def method_class(name: str) -> type[Method]:
     """The class of a method, imported when it is asked for."""
+    if name in _REGISTERED:
+        return _REGISTERED[name]
     if name not in CATALOGUE:
         raise UnknownNameError("method", name, CATALOGUE)
-    entry = CATALOGUE[name]
-    found: type[Method] = getattr(import_module(f"looprop.methods.{entry.module}"), entry.attribute)
+    module, _, attribute = CATALOGUE[name].home.partition(":")
+    found: type[Method] = getattr(import_module(module), attribute)
     return found
 
 
@@ -34,15 +47,12 @@ def make_method(method: str | Method, **options: Any) -> Method:
         if options:
             raise InputError(f"options {sorted(options)} cannot be given to a method that is made already")
         return method
-    match = re.fullmatch(r"([\w-]+)(?:\[(.*)\])?", method.strip())
-    if match is None:
-        raise UnknownNameError("method", method, CATALOGUE)
-    name, bracket = match[1], match[2]
-    build: Callable[..., Method] = method_class(name)
-    return _build(name, build, {**_parse_options(name, bracket), **options})
+    name, bracket = split_name(method)
+    chosen = method_class(name)
+    return _build(name, chosen, {**_parse_options(name, bracket, chosen.text_options), **options})
 
 
-def _parse_options(name: str, bracket: str | None) -> dict[str, Any]:
+def _parse_options(name: str, bracket: str, texts: frozenset[str]) -> dict[str, Any]:
     """`cp=2,5;epsilon=0.1` -> {"cp": "2,5", "epsilon": 0.1}. Options are parted by semicolons, or by commas before a
     key.
     """
@@ -51,7 +61,7 @@ def _parse_options(name: str, bracket: str | None) -> dict[str, Any]:
         key, sign, value = part.partition("=")
         if not sign:
             raise InputError(f"options of {name} look like {name}[key=value], got {part!r}")
-        options[key.strip()] = value.strip() if key.strip() == "cp" else _value(value.strip())
+        options[key.strip()] = value.strip() if key.strip() in texts else _value(value.strip())
     return options
 
 
@@ -67,8 +77,6 @@ def _value(text: str) -> Any:
 
 
 def _build(name: str, build: Callable[..., Method], options: dict[str, Any]) -> Method:
-    import inspect
-
     known = [p for p in inspect.signature(build).parameters if p != "self"]
     for option in options:
         if option not in known:

@@ -30,7 +30,19 @@ class AttentionRollout(Method):
     """
 
     name = "rollout"
+    title = "Attention rollout"
+    short = "Rollout (with residual)"
     summary = "product of head-averaged attention over the layers"
+    cost = "1"
+    kind = "weight"
+    order = 42
+    inputs = ("text", "image")
+    limits = """
+        *Claims:* where attention could have brought information from, if nothing else moved it.
+
+        Do not trust it about direction or class: it is the same for every target, never negative, and ignores values
+        and feed-forward layers.
+        """
 
     def __init__(self, *, residual: bool = True) -> None:
         self.residual = residual

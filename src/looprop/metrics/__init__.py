@@ -1,14 +1,26 @@
 """How faithful scores are: pure functions, and metrics by name that know their direction and version."""
 
-from looprop.metrics import agreement, perturbation
+from importlib import import_module
+from pkgutil import iter_modules
+
 from looprop.metrics.base import Case, Metric, get_metric, metric_names, register
-from looprop.metrics.correlation import Correlation, correlate, kendall, pearson, sign_agreement, spearman
-from looprop.metrics.curves import CurveSummary, keep_matrix, removal_order, summarise
-from looprop.metrics.removal_states import States, required_states
+from looprop.metrics.correlation import (
+    PROTOCOLS,
+    Correlation,
+    Protocol,
+    correlate,
+    kendall,
+    pearson,
+    sign_agreement,
+    spearman,
+)
+from looprop.metrics.curves import CurveSummary, summarise
+from looprop.metrics.removal_states import States, keep_matrix, removal_order, required_states
 from looprop.metrics.statistics import Comparison, Estimate, PairedTest, bootstrap_mean, compare_all, holm, paired_test
 from looprop.metrics.yardsticks import YARDSTICKS, yardstick
 
 __all__ = [
+    "PROTOCOLS",
     "YARDSTICKS",
     "Case",
     "Comparison",
@@ -17,6 +29,7 @@ __all__ = [
     "Estimate",
     "Metric",
     "PairedTest",
+    "Protocol",
     "States",
     "bootstrap_mean",
     "compare_all",
@@ -37,5 +50,6 @@ __all__ = [
     "yardstick",
 ]
 
-for _metric in (*agreement.METRICS, *perturbation.METRICS):
-    register(_metric)
+# A file registers its metrics where it is imported.
+for _file in iter_modules(__path__):
+    import_module(f"{__name__}.{_file.name}")

@@ -1,8 +1,8 @@
 """What a metric is: a name, a direction, a version and a pure function of one `Case`; and the registry that finds it by
 name.
 
-To add a metric, write one file beside this one with a tuple METRICS, and name it at the end of
-`looprop/metrics/__init__.py`. A metric from outside the package calls `register`.
+To add a metric, write one file beside this one that calls `register`: the files of this folder are found by themselves.
+A metric from outside the package calls `register` too.
 """
 
 import math
@@ -11,12 +11,26 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError, UnknownNameError
-from looprop.metrics.correlation import finite_vector
 
-Need = Literal["loo", "output", "morf_curve", "lerf_curve"]
+Vector = NDArray[np.float64]
+CaseField = Literal["loo", "output", "morf_curve", "lerf_curve"]
+
+
+def finite_vector(name: str, values: ArrayLike) -> Vector:
+    """`values` as a 1-D float array; an error that names the first offender if it is not finite."""
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1:
+        raise InputError(f"{name} must be one-dimensional, got shape {vector.shape}")
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if len(bad):
+        raise InputError(
+            f"{name} must be finite, got {vector[bad[0]]} at position {bad[0]} ({len(bad)} of {len(vector)} are not "
+            "finite)"
+        )
+    return vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +45,12 @@ class Case:
     output: the target logit f(x) of the intact input.
     """
 
-    scores: NDArray[np.float64]
-    loo: NDArray[np.float64] | None = None
+    scores: Vector
+    loo: Vector | None = None
     special: NDArray[np.bool_] | None = None
-    curve_scores: NDArray[np.float64] | None = None
-    morf_curve: NDArray[np.float64] | None = None
-    lerf_curve: NDArray[np.float64] | None = None
+    curve_scores: Vector | None = None
+    morf_curve: Vector | None = None
+    lerf_curve: Vector | None = None
     output: float | None = None
 
     def __post_init__(self) -> None:
@@ -84,15 +98,22 @@ class Metric:
     needs: the fields of `Case` that must be filled in.
     function: the value of one case; NaN where it is undefined.
     flipped: whether a normalisation turned the sign of the value around (protocol="paper" only).
+    title: what tables call it, if not by its name.
     """
 
     name: str
     description: str
     higher_is_better: bool
-    needs: frozenset[Need]
+    needs: frozenset[CaseField]
     function: Callable[[Case], float]
     version: int = 1
     flipped: Callable[[Case], bool] = _never
+    title: str = ""
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.title or self.name
 
     def __call__(self, case: Case) -> float:
         missing = sorted(need for need in self.needs if getattr(case, need) is None)

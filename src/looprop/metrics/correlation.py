@@ -1,4 +1,5 @@
-"""How well scores agree with leave-one-out: correlations between two maps over the same features.
+"""How well scores agree with leave-one-out: correlations between two maps over the same features, and the metrics
+loo-r, loo-spearman, loo-kendall, each with and without special tokens, and loo-sign.
 
 NaN stands for "undefined": fewer than 3 features, or one of the maps constant (up to rounding). It is never replaced by
 0.
@@ -8,13 +9,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from looprop.errors import InputError, UnknownNameError
+from looprop.metrics.base import Case, Metric, Vector, finite_vector, register
 
 Protocol = Literal["raw", "paper"]
 PROTOCOLS = ("raw", "paper")
@@ -36,20 +38,6 @@ class Correlation:
     flipped: bool = False
 
 
-def finite_vector(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """`values` as a 1-D float array; an error that names the first offender if it is not finite."""
-    vector = np.asarray(values, dtype=np.float64)
-    if vector.ndim != 1:
-        raise InputError(f"{name} must be one-dimensional, got shape {vector.shape}")
-    bad = np.flatnonzero(~np.isfinite(vector))
-    if len(bad):
-        raise InputError(
-            f"{name} must be finite, got {vector[bad[0]]} at position {bad[0]} ({len(bad)} of {len(vector)} are not "
-            "finite)"
-        )
-    return vector
-
-
 def pearson(a: ArrayLike, b: ArrayLike) -> float:
     """Pearson's r:  sum (a_i - mean a)(b_i - mean b) / (|a - mean a| |b - mean b|).
 
@@ -58,11 +46,7 @@ def pearson(a: ArrayLike, b: ArrayLike) -> float:
     >>> pearson([1, 1, 1], [2, 4, 7])
     nan
     """
-    a, b = _pair(a, b)
-    unit_a, unit_b = _centred_unit(a), _centred_unit(b)
-    if unit_a is None or unit_b is None:
-        return math.nan
-    return float(np.clip(unit_a @ unit_b, -1.0, 1.0))
+    return _pearson(*_pair(a, b))
 
 
 def spearman(a: ArrayLike, b: ArrayLike) -> float:
@@ -71,10 +55,7 @@ def spearman(a: ArrayLike, b: ArrayLike) -> float:
     >>> spearman([1, 2, 3], [10, 200, 3000])
     1.0
     """
-    a, b = _pair(a, b)
-    if _centred_unit(a) is None or _centred_unit(b) is None:
-        return math.nan
-    return pearson(stats.rankdata(a), stats.rankdata(b))
+    return _spearman(*_pair(a, b))
 
 
 def kendall(a: ArrayLike, b: ArrayLike) -> float:
@@ -83,11 +64,7 @@ def kendall(a: ArrayLike, b: ArrayLike) -> float:
     >>> round(kendall([1, 2, 3], [1, 3, 2]), 4)
     0.3333
     """
-    a, b = _pair(a, b)
-    if _centred_unit(a) is None or _centred_unit(b) is None:
-        return math.nan
-    # Only the coefficient is used: the asymptotic p-value is the cheap one.
-    return float(stats.kendalltau(a, b, method="asymptotic").statistic)
+    return _kendall(*_pair(a, b))
 
 
 def sign_agreement(scores: ArrayLike, reference: ArrayLike) -> float:
@@ -99,16 +76,7 @@ def sign_agreement(scores: ArrayLike, reference: ArrayLike) -> float:
     >>> sign_agreement([1, -1, 0, 5], [2, 3, 4, 0])
     0.3333333333333333
     """
-    scores, reference = _pair(scores, reference)
-    counted = reference != 0
-    if not counted.any():
-        return math.nan
-    return float(np.mean(np.sign(scores[counted]) == np.sign(reference[counted])))
-
-
-KINDS: Mapping[str, Callable[[ArrayLike, ArrayLike], float]] = MappingProxyType(
-    {"pearson": pearson, "spearman": spearman, "kendall": kendall}
-)
+    return _same_signs(*_pair(scores, reference))
 
 
 def correlate(
@@ -142,6 +110,22 @@ def correlate(
         raise InputError(
             f"mask must hold one boolean per feature: {len(scores)} features, got {kept.dtype} of shape {kept.shape}"
         )
+    return _correlate(scores, reference, kept, kind, protocol)
+
+
+def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Vector, Vector]:
+    a, b = finite_vector("scores", a), finite_vector("reference", b)
+    if a.shape != b.shape:
+        raise InputError(f"scores and reference must have the same number of features, got {len(a)} and {len(b)}")
+    return a, b
+
+
+# ----- the same of vectors that are checked already, as those of a `Case` are
+
+
+def _correlate(
+    scores: Vector, reference: Vector, kept: NDArray[np.bool_], kind: str, protocol: Protocol
+) -> Correlation:
     coefficient = KINDS[kind](scores[kept], reference[kept])
     if protocol == "raw":
         return Correlation(coefficient)
@@ -151,7 +135,39 @@ def correlate(
     return Correlation(signs * coefficient, flipped=signs < 0)
 
 
-def _sign_of_sum(values: NDArray[np.float64]) -> int:
+def _pearson(a: Vector, b: Vector) -> float:
+    unit_a, unit_b = _centred_unit(a), _centred_unit(b)
+    if unit_a is None or unit_b is None:
+        return math.nan
+    return float(np.clip(unit_a @ unit_b, -1.0, 1.0))
+
+
+def _spearman(a: Vector, b: Vector) -> float:
+    if _centred_unit(a) is None or _centred_unit(b) is None:
+        return math.nan
+    return _pearson(stats.rankdata(a), stats.rankdata(b))
+
+
+def _kendall(a: Vector, b: Vector) -> float:
+    if _centred_unit(a) is None or _centred_unit(b) is None:
+        return math.nan
+    # Only the coefficient is used: the asymptotic p-value is the cheap one.
+    return float(stats.kendalltau(a, b, method="asymptotic").statistic)
+
+
+KINDS: Mapping[str, Callable[[Vector, Vector], float]] = MappingProxyType(
+    {"pearson": _pearson, "spearman": _spearman, "kendall": _kendall}
+)
+
+
+def _same_signs(scores: Vector, reference: Vector) -> float:
+    counted = reference != 0
+    if not counted.any():
+        return math.nan
+    return float(np.mean(np.sign(scores[counted]) == np.sign(reference[counted])))
+
+
+def _sign_of_sum(values: Vector) -> int:
     """1 or -1, or 0 where the sum is zero up to rounding."""
     largest = np.abs(values).max(initial=0)
     if largest == 0:
@@ -161,14 +177,7 @@ def _sign_of_sum(values: NDArray[np.float64]) -> int:
     return 0 if abs(total) <= ROUNDING * math.fsum(np.abs(scaled)) else int(math.copysign(1, total))
 
 
-def _pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    a, b = finite_vector("scores", a), finite_vector("reference", b)
-    if a.shape != b.shape:
-        raise InputError(f"scores and reference must have the same number of features, got {len(a)} and {len(b)}")
-    return a, b
-
-
-def _centred_unit(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _centred_unit(values: Vector) -> Vector | None:
     """The values minus their mean, scaled to length 1; None where that is undefined."""
     if len(values) < MINIMUM_FEATURES:
         return None
@@ -182,5 +191,48 @@ def _centred_unit(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     if spread <= ROUNDING:
         return None
     centred = centred / spread
-    unit: NDArray[np.float64] = centred / np.sqrt(centred @ centred)
+    unit: Vector = centred / np.sqrt(centred @ centred)
     return unit
+
+
+# ----- the metrics of these numbers
+
+
+def _agreement(name: str, words: str, *, kind: str, protocol: Protocol, with_special: bool, title: str) -> Metric:
+    def found(case: Case) -> Correlation:
+        special = cast(NDArray[np.bool_], case.special)
+        kept = np.ones_like(special) if with_special else ~special
+        return _correlate(case.scores, cast(Vector, case.loo), kept, kind, protocol)
+
+    return Metric(
+        name=name if with_special else f"{name}-no-special",
+        title=title,
+        description=f"{words} between scores and leave-one-out, {'with' if with_special else 'without'} special tokens",
+        higher_is_better=True,
+        needs=frozenset({"loo"}),
+        function=lambda case: found(case).value,
+        flipped=lambda case: found(case).flipped,
+    )
+
+
+_COEFFICIENTS: tuple[tuple[str, str, str, Protocol, str, str], ...] = (
+    ("loo-r", "Pearson's r", "pearson", "raw", "LOO r", "r without special tokens"),
+    ("loo-r-paper", "Pearson's r of maps normalised to sum to one", "pearson", "paper", "r normalised", ""),
+    ("loo-spearman", "Spearman's rho", "spearman", "raw", "", ""),
+    ("loo-kendall", "Kendall's tau-b", "kendall", "raw", "", ""),
+)
+for _name, _words, _kind, _protocol, *_titles in _COEFFICIENTS:
+    for _with_special, _title in zip((True, False), _titles, strict=True):
+        register(_agreement(_name, _words, kind=_kind, protocol=_protocol, with_special=_with_special, title=_title))
+register(
+    Metric(
+        name="loo-sign",
+        description=(
+            "share of features whose score has the sign of leave-one-out (features whose leave-one-out is 0 not "
+            "counted)"
+        ),
+        higher_is_better=True,
+        needs=frozenset({"loo"}),
+        function=lambda case: _same_signs(case.scores, cast(Vector, case.loo)),
+    )
+)

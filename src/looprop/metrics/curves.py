@@ -1,4 +1,4 @@
-"""Removal curves: in which order features go, which states that asks for, and how a curve becomes a number.
+"""How a removal curve becomes a number, and the metrics morf, lerf, delta, aopc, insertion and deletion.
 
 With F features, `order` a removal order and f the target logit, step k (k = 1 .. F-1) is the state in which the first k
 features of the order are removed. The state with nothing left is not used: what a model answers without any key depends
@@ -9,21 +9,20 @@ computing:
 
     deletion   removes most relevant first:  intact, MoRF step 1, ..., MoRF step F-1
     insertion  adds most relevant first, from 1 feature kept to all F.  The state with j kept is the one in which the
-    F-j least relevant
-               are removed:                  LeRF step F-1, ..., LeRF step 1, intact
+               F-j least relevant are removed:  LeRF step F-1, ..., LeRF step 1, intact
 
 Insertion's order is thus the reverse of the LeRF order by definition. Between tied scores LeRF removes the lower
 position first, so insertion adds the higher position first.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from looprop.errors import InputError
-from looprop.metrics.correlation import finite_vector
+from looprop.metrics.base import Case, CaseField, Metric, Vector, finite_vector, register
 
 
 @dataclass(frozen=True)
@@ -38,43 +37,13 @@ class CurveSummary:
     deletion: float
 
 
-def removal_order(scores: ArrayLike, *, most_relevant_first: bool) -> NDArray[np.intp]:
-    """The positions of the features in the order of their removal; ties go by position, the lower first, in both
-    directions.
-
-    >>> removal_order([0.5, 2.0, 0.5], most_relevant_first=True).tolist()
-    [1, 0, 2]
-    >>> removal_order([0.5, 2.0, 0.5], most_relevant_first=False).tolist()
-    [0, 2, 1]
-    """
-    scores = finite_vector("scores", scores)
-    return np.argsort(-scores if most_relevant_first else scores, kind="stable")
-
-
-def keep_matrix(order: ArrayLike) -> NDArray[np.bool_]:
-    """The kept features (F-1, F) after each step: row k-1 has the first k features of the order removed.
-
-    >>> keep_matrix([1, 0, 2]).astype(int).tolist()
-    [[1, 0, 1], [0, 0, 1]]
-    """
-    order = np.asarray(order)
-    count = len(order)
-    if order.ndim != 1 or count == 0 or not np.array_equal(np.sort(order), np.arange(count)):
-        raise InputError(f"order must hold each position from 0 to F-1 once, got {order.tolist()}")
-    step_of_removal = np.empty(count, dtype=np.intp)  # (F,)
-    step_of_removal[order] = np.arange(1, count + 1)
-    keep: NDArray[np.bool_] = step_of_removal[None, :] > np.arange(1, count)[:, None]  # (F-1, F)
-    return keep
-
-
 def mean_logit(curve: ArrayLike) -> float:
     """MoRF or LeRF: the mean of the logits recorded after steps 1 to F-1; NaN if there is no step.
 
     >>> mean_logit([3.0, 1.0]), mean_logit([])
     (2.0, nan)
     """
-    curve = finite_vector("curve", curve)
-    return float(curve.mean()) if len(curve) else math.nan
+    return _mean(finite_vector("curve", curve))
 
 
 def delta(morf_curve: ArrayLike, lerf_curve: ArrayLike) -> float:
@@ -83,7 +52,7 @@ def delta(morf_curve: ArrayLike, lerf_curve: ArrayLike) -> float:
     >>> delta([1.0, 0.0], [3.0, 2.0])
     2.0
     """
-    return mean_logit(lerf_curve) - mean_logit(morf_curve)
+    return _delta(finite_vector("curve", morf_curve), finite_vector("curve", lerf_curve))
 
 
 def aopc_drop(output: float, morf_curve: ArrayLike) -> float:
@@ -95,7 +64,7 @@ def aopc_drop(output: float, morf_curve: ArrayLike) -> float:
     >>> aopc_drop(4.0, [3.0, 1.0])
     2.0
     """
-    return output - mean_logit(morf_curve)
+    return _drop(output, finite_vector("curve", morf_curve))
 
 
 def deletion(output: float, morf_curve: ArrayLike) -> float:
@@ -106,7 +75,7 @@ def deletion(output: float, morf_curve: ArrayLike) -> float:
     >>> deletion(5.0, [3.0, 1.0])
     3.0
     """
-    return _mean_with_intact(output, morf_curve)
+    return _mean_with_intact(output, finite_vector("curve", morf_curve))
 
 
 def insertion(output: float, lerf_curve: ArrayLike) -> float:
@@ -118,7 +87,7 @@ def insertion(output: float, lerf_curve: ArrayLike) -> float:
     >>> insertion(5.0, [3.0, 1.0])
     3.0
     """
-    return _mean_with_intact(output, lerf_curve)
+    return _mean_with_intact(output, finite_vector("curve", lerf_curve))
 
 
 def summarise(output: float, morf_curve: ArrayLike, lerf_curve: ArrayLike) -> CurveSummary:
@@ -134,16 +103,99 @@ def summarise(output: float, morf_curve: ArrayLike, lerf_curve: ArrayLike) -> Cu
             "(LeRF)"
         )
     return CurveSummary(
-        morf=mean_logit(morf_curve),
-        lerf=mean_logit(lerf_curve),
-        delta=delta(morf_curve, lerf_curve),
-        aopc=aopc_drop(output, morf_curve),
-        insertion=insertion(output, lerf_curve),
-        deletion=deletion(output, morf_curve),
+        morf=_mean(morf_curve),
+        lerf=_mean(lerf_curve),
+        delta=_delta(morf_curve, lerf_curve),
+        aopc=_drop(output, morf_curve),
+        insertion=_mean_with_intact(output, lerf_curve),
+        deletion=_mean_with_intact(output, morf_curve),
     )
 
 
-def _mean_with_intact(output: float, curve: ArrayLike) -> float:
-    curve = finite_vector("curve", curve)
+# ----- the same of curves that are checked already, as those of a `Case` are
+
+
+def _mean(curve: Vector) -> float:
+    return float(curve.mean()) if len(curve) else math.nan
+
+
+def _delta(morf_curve: Vector, lerf_curve: Vector) -> float:
+    return _mean(lerf_curve) - _mean(morf_curve)
+
+
+def _drop(output: float, morf_curve: Vector) -> float:
+    return output - _mean(morf_curve)
+
+
+def _mean_with_intact(output: float, curve: Vector) -> float:
     # One feature alone has no step: undefined, although the intact state could be "averaged".
     return float((output + curve.sum()) / (len(curve) + 1)) if len(curve) else math.nan
+
+
+# ----- the metrics of these numbers
+
+
+def _metric(
+    name: str,
+    *needs: CaseField,
+    function: Callable[..., float],
+    higher_is_better: bool,
+    description: str,
+    title: str = "",
+) -> None:
+    """Registers a metric that calls `function` with the needed fields of the case, in their order."""
+
+    def value(case: Case) -> float:
+        return function(*(getattr(case, need) for need in needs))
+
+    register(Metric(name, description, higher_is_better, frozenset(needs), value, title=title))
+
+
+_metric(
+    "morf",
+    "morf_curve",
+    function=_mean,
+    higher_is_better=False,
+    description="mean logit while the most relevant features are removed first",
+    title="MoRF",
+)
+_metric(
+    "lerf",
+    "lerf_curve",
+    function=_mean,
+    higher_is_better=True,
+    description="mean logit while the least relevant features are removed first",
+    title="LeRF",
+)
+_metric(
+    "delta",
+    "morf_curve",
+    "lerf_curve",
+    function=_delta,
+    higher_is_better=True,
+    description="LeRF - MoRF",
+)
+_metric(
+    "aopc",
+    "output",
+    "morf_curve",
+    function=_drop,
+    higher_is_better=True,
+    description="mean drop of the logit while the most relevant features are removed first",
+)
+_metric(
+    "insertion",
+    "output",
+    "lerf_curve",
+    function=_mean_with_intact,
+    higher_is_better=True,
+    description="mean logit from 1 feature kept to all, most relevant added first",
+)
+_metric(
+    "deletion",
+    "output",
+    "morf_curve",
+    function=_mean_with_intact,
+    higher_is_better=False,
+    description="mean logit from all features kept to 1, most relevant removed first",
+)

@@ -1,15 +1,48 @@
-"""Which states of kept features a list of metrics asks for, so that the set function is asked once."""
+"""In which order features go, and which states of kept features a list of metrics asks for, so that the set function
+is asked once.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError
-from looprop.metrics.base import Case, Metric, Need, get_metric
-from looprop.metrics.correlation import finite_vector
-from looprop.metrics.curves import keep_matrix, removal_order
+from looprop.metrics.base import Case, CaseField, Metric, Vector, finite_vector, get_metric
+
+
+def removal_order(scores: ArrayLike, *, most_relevant_first: bool) -> NDArray[np.intp]:
+    """The positions of the features in the order of their removal; ties go by position, the lower first, in both
+    directions.
+
+    >>> removal_order([0.5, 2.0, 0.5], most_relevant_first=True).tolist()
+    [1, 0, 2]
+    >>> removal_order([0.5, 2.0, 0.5], most_relevant_first=False).tolist()
+    [0, 2, 1]
+    """
+    return _order(finite_vector("scores", scores), most_relevant_first=most_relevant_first)
+
+
+def _order(scores: Vector, *, most_relevant_first: bool) -> NDArray[np.intp]:
+    return np.argsort(-scores if most_relevant_first else scores, kind="stable")
+
+
+def keep_matrix(order: ArrayLike) -> NDArray[np.bool_]:
+    """The kept features (F-1, F) after each step: row k-1 has the first k features of the order removed.
+
+    >>> keep_matrix([1, 0, 2]).astype(int).tolist()
+    [[1, 0, 1], [0, 0, 1]]
+    """
+    order = np.asarray(order)
+    count = len(order)
+    if order.ndim != 1 or count == 0 or not np.array_equal(np.sort(order), np.arange(count)):
+        raise InputError(f"order must hold each position from 0 to F-1 once, got {order.tolist()}")
+    step_of_removal = np.empty(count, dtype=np.intp)  # (F,)
+    step_of_removal[order] = np.arange(1, count + 1)
+    keep: NDArray[np.bool_] = step_of_removal[None, :] > np.arange(1, count)[:, None]  # (F-1, F)
+    return keep
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,21 +54,17 @@ class States:
     """
 
     keep: NDArray[np.bool_]
-    rows: dict[Need, slice]
+    rows: dict[CaseField, slice]
 
     def fill(self, case: Case, logits: ArrayLike) -> Case:
         """The case with its output and curves taken from the logits (N,) of these states."""
         logits = finite_vector("logits", logits)
         if len(logits) != len(self.keep):
             raise InputError(f"one logit per state is needed: {len(self.keep)} states, got {len(logits)} logits")
-        filled: Case = case
-        if "output" in self.rows:
-            filled = replace(filled, output=float(logits[self.rows["output"]][0]))
-        if "morf_curve" in self.rows:
-            filled = replace(filled, morf_curve=logits[self.rows["morf_curve"]])
-        if "lerf_curve" in self.rows:
-            filled = replace(filled, lerf_curve=logits[self.rows["lerf_curve"]])
-        return filled
+        found: dict[str, Any] = {name: logits[rows] for name, rows in self.rows.items()}
+        if "output" in found:
+            found["output"] = float(found["output"][0])
+        return replace(case, **found)
 
 
 def required_states(metrics: Iterable[str | Metric], curve_scores: ArrayLike) -> States:
@@ -53,15 +82,15 @@ def required_states(metrics: Iterable[str | Metric], curve_scores: ArrayLike) ->
     scores = finite_vector("curve_scores", curve_scores)
     if not len(scores):
         raise InputError("curve_scores must hold at least one feature, got none")
-    needs = frozenset[Need]().union(*(get_metric(metric).needs for metric in metrics))
-    parts: dict[Need, NDArray[np.bool_]] = {}
+    needs = frozenset[CaseField]().union(*(get_metric(metric).needs for metric in metrics))
+    parts: dict[CaseField, NDArray[np.bool_]] = {}
     if "output" in needs:
         parts["output"] = np.ones((1, len(scores)), dtype=bool)
     if "morf_curve" in needs:
-        parts["morf_curve"] = keep_matrix(removal_order(scores, most_relevant_first=True))
+        parts["morf_curve"] = keep_matrix(_order(scores, most_relevant_first=True))
     if "lerf_curve" in needs:
-        parts["lerf_curve"] = keep_matrix(removal_order(scores, most_relevant_first=False))
-    rows: dict[Need, slice] = {}
+        parts["lerf_curve"] = keep_matrix(_order(scores, most_relevant_first=False))
+    rows: dict[CaseField, slice] = {}
     start = 0
     for name, part in parts.items():
         rows[name] = slice(start, start + len(part))

@@ -1,1 +1,46 @@
 """Relevance propagation: the paper's equations, the plan that chooses among them, and the mode that applies them."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from looprop.propagation.call import Call
+    from looprop.propagation.gradients import identity_rule, scale_gradient, weigh_gradient
+    from looprop.propagation.plan import GRADIENT, Plan, parse_layers
+    from looprop.propagation.rules.base import rule
+    from looprop.propagation.tape import relevance
+
+# Imported when first used: torch takes its time.
+_HOMES = {
+    "GRADIENT": "looprop.propagation.plan",
+    "Call": "looprop.propagation.call",
+    "Plan": "looprop.propagation.plan",
+    "identity_rule": "looprop.propagation.gradients",
+    "parse_layers": "looprop.propagation.plan",
+    "relevance": "looprop.propagation.tape",
+    "rule": "looprop.propagation.rules.base",
+    "scale_gradient": "looprop.propagation.gradients",
+    "weigh_gradient": "looprop.propagation.gradients",
+}
+
+__all__ = [
+    "GRADIENT",
+    "Call",
+    "Plan",
+    "identity_rule",
+    "parse_layers",
+    "relevance",
+    "rule",
+    "scale_gradient",
+    "weigh_gradient",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

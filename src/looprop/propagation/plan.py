@@ -92,11 +92,21 @@ class Plan:
                 f"bilinear='canonical' has no stabilisers between its factors: epsilon must be 0, got {self.epsilon!r}"
             )
         object.__setattr__(self, "allow", frozenset(self.allow))
+        self._check_operations()
         by_layer = self.attention if isinstance(self.attention, Mapping) else None
         object.__setattr__(self, "layers", tuple(sorted(by_layer or ())))
         attention = {self.attention} if by_layer is None else {*by_layer.values(), self.otherwise}
         none = attention | {self.norm, self.activation, self.product} == {"gradient"}
         object.__setattr__(self, "plain", none and not self.epsilon and self.bias == "keep" and not self.rules)
+
+    def _check_operations(self) -> None:
+        if self.rules or self.allow:
+            # Rules read plans: what rules there are is known only after both.
+            from looprop.propagation.known_operations import check_operations
+            from looprop.propagation.rules.table import RULES
+
+            check_operations(self.rules, "Plan(rules=...)", RULES)
+            check_operations(sorted(self.allow), "Plan(allow=...)", RULES)
 
     def rule(self, layer: int) -> AttentionRule:
         """The attention rule of a layer (1-based)."""

@@ -112,6 +112,10 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
             raise InputError(
                 f"{adapter.name} has no attention whose keys could be barred: looprop explains Transformers"
             )
+        if not adapter.tokens:
+            raise InputError(
+                "looprop has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
+            )
         sums = [r.out for r in reductions if r.out.requires_grad]
         outputs_of_sites = [s.output for s in tape.sites if s.output is not None]
         gradients = tape.gradients(value, outputs_of_sites, keep=bool(sums))

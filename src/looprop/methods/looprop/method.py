@@ -33,7 +33,23 @@ class LoopProp(Method):
     """
 
     name = "looprop"
+    title = "looprop"
     summary = "the leave-one-out effect itself, exact in a few rows, first order in the rest"
+    cost = "3 + rows * F / T + refine"
+    kind = "effect"
+    coarse = "looprop[rows=2]"
+    order = 20
+    inputs = ("text", "image")
+    limits = """
+        *Claims:* an estimate of leave-one-out, exact in a few rows, to first order in the rest.
+
+        Do not trust it
+
+        - beyond leave-one-out itself: all of that section applies;
+        - where removal has a large effect through rows that it does not carry: the first-order part is a slope. `rows=`
+          and `refine=` buy exactness, `e.details["rows"]` says what it got;
+        - outside Transformers: there must be attention whose keys can be barred.
+        """
 
     def __init__(
         self,

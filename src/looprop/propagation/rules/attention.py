@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from looprop.intercept.attention import AttentionCall, AttentionSite, attention_scores, shared_by_groups
+from looprop.propagation import operations
 from looprop.propagation.call import mark, trace_of
 from looprop.propagation.degrees import degree, noted
 from looprop.propagation.gradients import epsilon_factor, scale_gradient, weigh_gradient
+from looprop.propagation.rules.base import rule
 
 if TYPE_CHECKING:
     from looprop.propagation.call import Call
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 MASK = -1e4
 
 
+@rule(*operations.ATTENTION)
 def fused(call: Call) -> Any:
     """scaled_dot_product_attention.  AttnLRP: V gets 1/2 of the gradient, Q and K 1/4; CP-LRP: all of it to V."""
     mode = call.mode
@@ -93,6 +96,7 @@ def _masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return torch.softmax(scores + mask.masked_fill(empty, 0.0), dim=-1).masked_fill(empty, 0.0)
 
 
+@rule(*operations.SOFTMAX)
 def softmax(call: Call) -> Any:
     """Softmax of attention scores: its Taylor rule is the plain gradient; under CP-LRP the weights are constants."""
     mode = call.mode

@@ -7,12 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from looprop.propagation import degrees
+from looprop.propagation import degrees, operations
 from looprop.propagation.call import Call, mark, trace_known
 from looprop.propagation.gradients import constant_std_norm, epsilon_factor, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention
+from looprop.propagation.rules.base import rule
 
 
+@rule(*operations.LINEAR)
 def linear(call: Call) -> Any:
     """The epsilon rule: the gradient, times z / (z + epsilon sign(z))."""
     bias = _bias(call)
@@ -48,6 +50,7 @@ def _bias(call: Call) -> Tensor | None:
     return value.reshape(-1, *[1] * int(call.name[-2])) if call.name.startswith("conv") else value
 
 
+@rule(*operations.BATCH_NORM)
 def batch_norm(call: Call) -> Any:
     """With stored statistics a linear layer; with those of the batch no rule fits."""
     names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
@@ -66,6 +69,7 @@ def batch_norm(call: Call) -> Any:
     return weighed(call, x * scale + shift, without=shift)
 
 
+@rule(*operations.NORM)
 def norm(call: Call) -> Any:
     """Layer norm and RMS norm with the standard deviation as a constant, then as a linear layer."""
     if call.plan.norm == "gradient":
@@ -86,6 +90,7 @@ def norm(call: Call) -> Any:
     return weighed(call, out, without=bias)
 
 
+@rule(*operations.MATRIX_PRODUCT)
 def matrix_product(call: Call) -> Any:
     """Linear in its one activation, or a product of two."""
     if len(call.activations) > 1:

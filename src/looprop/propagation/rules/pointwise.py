@@ -11,12 +11,14 @@ from looprop.propagation import degrees, operations
 from looprop.propagation.call import Call, Trace, mark, trace_known
 from looprop.propagation.gradients import epsilon_factor, identity_rule, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention
+from looprop.propagation.rules.base import rule
 from looprop.propagation.rules.linear import product, weighed
 
 REDUCTION = ("sum", "mean")
 VANISHES_AT_ZERO = operations.ACTIVATION - {"hardtanh"}
 
 
+@rule(*operations.SUM)
 def add(call: Call) -> Any:
     """A sum: the gradient, times s / (s + epsilon sign(s)); a constant keeps its share, a mask takes none."""
     if call.name not in REDUCTION and _is_chain(call) and not all(trace_known(t).linear for t in call.activations):
@@ -49,6 +51,7 @@ def _adds_a_mask(call: Call) -> bool:
     return any(attention.is_mask(constant) for constant in constants)
 
 
+@rule(*operations.SCALE)
 def scale(call: Call) -> Any:
     """mul and div: a scaling by a constant, a product of two activations, or part of a pointwise expression."""
     acts = call.activations
@@ -95,6 +98,7 @@ def _divides_by_constant(call: Call) -> bool:
     return isinstance(numerator, Tensor) and numerator.requires_grad
 
 
+@rule(*operations.ACTIVATION, *operations.POINTWISE)
 def pointwise(call: Call) -> Any:
     """A pointwise expression of one tensor is one activation: identity rule between the tensor and the whole of it."""
     first = trace_known(call.activations[0])
@@ -156,6 +160,7 @@ def _normaliser(call: Call) -> Any:
     )
 
 
+@rule(*operations.DEVIATION)
 def deviation(call: Call) -> Any:
     """Standard deviations and norms of activations are normalisers: constants that may only multiply or divide."""
     out = call.run()

@@ -1,98 +1,19 @@
-"""The rule of each operation, as a change to its backward pass. The equations stand in reference.py."""
+"""The rule of each operation, as a change to its backward pass. The equations stand in reference.py.
 
-from typing import Any
+The files of this folder are found by themselves; each says with `@rule(...)` which operations its functions are for.
+"""
 
-from torch import Tensor
+from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from types import MappingProxyType
 
-from looprop.propagation import degrees, operations
-from looprop.propagation.call import Call, Rule, cut_off, mark, trace_known
-from looprop.propagation.location import inside_a_module
-from looprop.propagation.rules import attention, linear, pointwise
+import looprop.propagation.rules
+from looprop.propagation.call import Rule
+from looprop.propagation.rules.base import ENTERED
 
+for _file in iter_modules(looprop.propagation.rules.__path__):
+    if _file.name != "table":
+        import_module(f"looprop.propagation.rules.{_file.name}")
 
-def pass_through(call: Call) -> Any:
-    """Reshaping, selecting, masking: relevance follows the gradient."""
-    out = call.run()
-    first = trace_known(call.activations[0])
-    if isinstance(out, Tensor) and out.requires_grad and first is not call.mode.fresh:
-        mark(
-            out,
-            call.mode.fresh.but(
-                product=first.product,
-                factor=first.factor,
-                site=first.site,
-                mean_square=first.mean_square,
-                square=first.square,
-                degree=degrees.common(call),
-            ),
-        )
-    return out
-
-
-def scatter(call: Call) -> Any:
-    """Sums and selections pass; products are no selection."""
-    if {"prod", "multiply"} & {a for a in (*call.args, *call.kwargs.values()) if isinstance(a, str)}:
-        raise call.refuse("it multiplies activations")
-    return pass_through(call)
-
-
-def cast(call: Call) -> Any:
-    """A copy or change of dtype or device is the same tensor for every purpose."""
-    out = call.run()
-    (source, *_) = call.activations
-    if isinstance(out, Tensor) and out.requires_grad and out is not source:
-        trace = trace_known(source)
-        mark(
-            out,
-            trace.but(origin=trace.origin if out.dtype == source.dtype else None, unweighted=None)
-            if trace.linear
-            else trace.but(origin=None),
-        )
-    return out
-
-
-def dropout(call: Call) -> Any:
-    """Explanations are of the model as it predicts: dropout is left out."""
-    return call.args[0] if call.args else call.kwargs["input"]
-
-
-def number(call: Call) -> Any:
-    """item, tolist, numpy: an activation becomes a number that cannot be followed. What the user does with outputs is
-    another matter.
-    """
-    if call.mode.root is not None and not inside_a_module():
-        return call.run()
-    raise call.refuse("it makes a plain number of an activation, so that its relevance would be lost")
-
-
-def computed_table(call: Call) -> Any:
-    """A look-up in a table that was computed from activations."""
-    raise call.refuse("it looks up a table that depends on activations")
-
-
-def _table() -> dict[str, Rule]:
-    found: dict[str, Rule] = {}
-    for names, rule in (
-        (operations.PASS, pass_through),
-        (operations.LINEAR, linear.linear),
-        (operations.BATCH_NORM, linear.batch_norm),
-        (operations.MATRIX_PRODUCT, linear.matrix_product),
-        (operations.SUM, pointwise.add),
-        (operations.SCALE, pointwise.scale),
-        (operations.ACTIVATION | operations.POINTWISE, pointwise.pointwise),
-        (operations.NORM, linear.norm),
-        (operations.DEVIATION, pointwise.deviation),
-        (operations.SOFTMAX, attention.softmax),
-        (operations.ATTENTION, attention.fused),
-        (operations.DROPOUT, dropout),
-        (operations.CUT, cut_off),
-        (operations.NUMBER, number),
-        (operations.CAST, cast),
-        (frozenset({"scatter", "scatter_reduce"}), scatter),
-        (operations.EMBEDDING, computed_table),
-    ):
-        found.update(dict.fromkeys(names, rule))
-    return found
-
-
-RULES = _table()
+RULES: Mapping[str, Rule] = MappingProxyType(ENTERED)

@@ -1,37 +1,38 @@
 """What tables and figures call methods and metrics."""
 
-from looprop.methods.names import split_name
+from looprop.methods.names import CATALOGUE
+from looprop.metrics import get_metric, metric_names
+from looprop.naming import split_name
 
-NAMES = {
-    "loo": "LOO",
-    "ig": "IG",
-    "rollout": "Rollout (with residual)",
+# Forms of methods that the experiments ask for, and what is no method.
+FORMS = {
     "rollout[residual=false]": "Rollout (as printed)",
-    "attnlrp": "AttnLRP",
     "attnlrp[epsilon=1e-6]": "AttnLRP",
-    "cp-lrp": "CP-LRP",
-    "grad-x-input": "gradient x input",
-    "position": "token position",
-    "length": "token length",
     "loo[removal=mask-token]": "LOO by [MASK] token",
     "loo[removal=delete]": "LOO by deletion",
-}
-TITLES = {
-    "loo-r": "LOO r",
-    "loo-r-no-special": "r without special tokens",
-    "loo-r-paper": "r normalised",
-    "lerf": "LeRF",
-    "morf": "MoRF",
+    "position": "token position",
+    "length": "token length",
 }
 
 
 def name_of(method: str) -> str:
     """What tables call a method.
 
-    >>> name_of("lrp[cp=:3]"), name_of("lrp[cp=4]")
-    ('L:3', 'L4')
+    >>> name_of("lrp[cp=:3]"), name_of("lrp[cp=4]"), name_of("ig"), name_of("ig[steps=20]")
+    ('L:3', 'L4', 'IG', 'ig[steps=20]')
     """
+    if method in CATALOGUE:
+        return CATALOGUE[method].label
     name, options = split_name(method)
     if name == "lrp" and options.startswith("cp="):
         return "L" + options.removeprefix("cp=")
-    return NAMES.get(method, method)
+    return FORMS.get(method, method)
+
+
+def title_of(metric: str) -> str:
+    """What tables call a metric; one that is not known here keeps its name.
+
+    >>> title_of("loo-r"), title_of("delta"), title_of("of another time")
+    ('LOO r', 'delta', 'of another time')
+    """
+    return get_metric(metric).label if metric in metric_names() else metric

@@ -11,7 +11,7 @@ from looprop.study.kinds.networks.product import POINT
 from looprop.study.kinds.networks.training import accuracies
 from looprop.study.published import published
 from looprop.study.report.grids import Cells, Grid, Measured
-from looprop.study.report.names import TITLES, name_of
+from looprop.study.report.names import name_of, title_of
 from looprop.study.run import Run
 
 PAIRS = ("L vs R", "L vs LOO", "R vs LOO")
@@ -84,7 +84,7 @@ def _curves(rows: Sequence[Row]) -> Grid:
         [name_of(method), *(_over_seeds(own, side, metric, digits=2) for metric, side in columns)]
         for method, own in by_method(rows).items()
     ]
-    header = ["method", *(f"{TITLES.get(metric, metric)} {side}" for metric, side in columns)]
+    header = ["method", *(f"{title_of(metric)} {side}" for metric, side in columns)]
     return Grid("Removal curves", header, table)
 
 

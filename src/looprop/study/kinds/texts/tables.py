@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from looprop.display.data import number
 from looprop.evaluation.result import Evaluation
 from looprop.evaluation.summary import MethodSummary
-from looprop.methods.names import split_name
 from looprop.metrics import get_metric
+from looprop.naming import split_name
 from looprop.study.published import OF_TEXTS, PAPER_LAYERS, published
 from looprop.study.report.grids import Cells, Grid, Measured
-from looprop.study.report.names import TITLES, name_of
+from looprop.study.report.names import name_of, title_of
 from looprop.study.run import Run
 
 
@@ -42,7 +42,7 @@ def main_table(run: Run, evaluation: Evaluation, methods: Sequence[str], title: 
         "n: examples; cost: forward passes per example; in brackets 95 % bootstrap intervals. "
         "The paper's numbers are those of its own models (BERT-base)."
     )
-    metrics = [TITLES.get(metric, metric) for metric in shown]
+    metrics = [title_of(metric) for metric in shown]
     printed = any(isinstance(cell, Measured) and cell.paper is not None for row in rows for cell in row)
     where = f"{title}: {run.data_title}, {run.model}"
     return Grid(where, ["method", *metrics, "n", "cost"], rows, note, frozenset(metrics if printed else ()))
@@ -66,7 +66,7 @@ def _best(evaluation: Evaluation, methods: Sequence[str], metric: str) -> str | 
 def other_metrics(evaluation: Evaluation) -> Grid:
     """The other metrics, and how long each method took."""
     others = [metric for metric in evaluation.metrics if metric not in OF_TEXTS]
-    titles = [TITLES.get(metric, metric) for metric in others]
+    titles = [title_of(metric) for metric in others]
     header = ["method", *titles, "sign flips", "undefined r", "errors", "warnings", "seconds"]
     rows = [_other_cells(summary, others) for summary in evaluation.summary]
     note = (

@@ -1,0 +1,82 @@
+"""Rules of operations that select, copy, cut off or look up: relevance follows the gradient, or the operation is
+refused.
+"""
+
+from typing import Any
+
+from torch import Tensor
+
+from looprop.propagation import degrees, operations
+from looprop.propagation.call import Call, cut_off, mark, trace_known
+from looprop.propagation.location import inside_a_module
+from looprop.propagation.rules.base import rule
+
+SCATTER = frozenset({"scatter", "scatter_reduce"})
+
+rule(*operations.CUT)(cut_off)
+
+
+@rule(*(operations.PASS - operations.CAST - SCATTER))
+def pass_through(call: Call) -> Any:
+    """Reshaping, selecting, masking: relevance follows the gradient."""
+    out = call.run()
+    first = trace_known(call.activations[0])
+    if isinstance(out, Tensor) and out.requires_grad and first is not call.mode.fresh:
+        mark(
+            out,
+            call.mode.fresh.but(
+                product=first.product,
+                factor=first.factor,
+                site=first.site,
+                mean_square=first.mean_square,
+                square=first.square,
+                degree=degrees.common(call),
+            ),
+        )
+    return out
+
+
+@rule(*SCATTER)
+def scatter(call: Call) -> Any:
+    """Sums and selections pass; products are no selection."""
+    if {"prod", "multiply"} & {a for a in (*call.args, *call.kwargs.values()) if isinstance(a, str)}:
+        raise call.refuse("it multiplies activations")
+    return pass_through(call)
+
+
+@rule(*operations.CAST)
+def cast(call: Call) -> Any:
+    """A copy or change of dtype or device is the same tensor for every purpose."""
+    out = call.run()
+    (source, *_) = call.activations
+    if isinstance(out, Tensor) and out.requires_grad and out is not source:
+        trace = trace_known(source)
+        mark(
+            out,
+            trace.but(origin=trace.origin if out.dtype == source.dtype else None, unweighted=None)
+            if trace.linear
+            else trace.but(origin=None),
+        )
+    return out
+
+
+@rule(*operations.DROPOUT)
+def dropout(call: Call) -> Any:
+    """Explanations are of the model as it predicts: dropout is left out."""
+    return call.args[0] if call.args else call.kwargs["input"]
+
+
+@rule(*operations.NUMBER)
+def number(call: Call) -> Any:
+    """item, tolist, numpy: an activation becomes a number that cannot be followed. What the user does with outputs is
+    another matter.
+    """
+    if call.mode.root is not None and not inside_a_module():
+        return call.run()
+    raise call.refuse("it makes a plain number of an activation, so that its relevance would be lost")
+
+
+@rule(*operations.EMBEDDING)
+def computed_table(call: Call) -> Any:
+    """A look-up in a table that was computed from activations."""
+    raise call.refuse("it looks up a table that depends on activations")
