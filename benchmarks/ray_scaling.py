@@ -136,14 +136,14 @@ def driver(count: int) -> dict[str, Any]:
             run_missing(store, tasks, stub, engine=engine, progress=False)
             assert not store.missing(task.id for task in tasks)
         end = time.monotonic()
-    account, entries = run[0].account(), run[0].ledger.entries
-    seconds = end - min(entry.began for entry in entries)
-    busy = sum(entry.busy for entry in entries) / len(entries)
+    account, tallies = run[0].account(), run[0].ledger.tallies
+    seconds = end - min(tally.began for tally in tallies)
+    busy = sum(tally.busy for tally in tallies) / len(tallies)
     result = {
         "examples": count,
         "memory_growth_mb": growth[0],
         "seconds": seconds,
-        "shards": sum(entry.shards for entry in entries),
+        "shards": sum(tally.shards for tally in tallies),
     }
     result |= {
         "milliseconds_per_example": 1e3 * (seconds - busy) / count,

@@ -10,12 +10,13 @@ import sys
 import types
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from looprop.errors import DataError, InputError, UnknownNameError
-from looprop.inputs.datasets import load_dataset, load_mnist
+from looprop.inputs import demo_sentences, load_dataset, load_mnist, read_data
 from looprop.inputs.examples import draw
 from looprop.models.cache import cache_folder, model_folder
 
@@ -226,6 +227,40 @@ def test_without_folder_and_hub_both_ways_are_named(monkeypatch: pytest.MonkeyPa
         load_mnist()
     with pytest.raises(DataError, match=r"not on the hub; .*LOOPROP_DATA"):
         load_dataset("sst2", form="sentences")
+
+
+def test_data_by_name_or_file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPROP_DATA", str(folder))
+    assert read_data("sst2") == load_dataset("sst2")
+    assert read_data("imdb", split="test", limit=1, seed=3) == load_dataset("imdb", split="test", limit=1, seed=3)
+    own = tmp_path / "own.csv"
+    own.write_text("text,review\na,b\nc,d\n", encoding="utf-8")
+    assert read_data(own, column="review").texts == ["b", "d"]
+    assert read_data(str(own), limit=1).title == "own.csv/all (subset: 1 of 2)"
+    assert read_data("demo").texts == demo_sentences().texts
+    drawn = read_data("demo", limit=3, seed=1)
+    assert [e.id for e in drawn] == [e.id for i, e in enumerate(demo_sentences()) if i in drawn_positions(3, seed=1)]
+
+
+def drawn_positions(limit: int, *, seed: int) -> list[int]:
+    return draw([example.id for example in demo_sentences()], limit=limit, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"data": "sst3"}, r"unknown data set 'sst3'; did you mean 'sst2'"),
+        ({"data": "xyzzy", "also": ("mnist",)}, r"known: demo, imdb, mnist, sst2"),
+        ({"data": "nowhere.txt"}, r"nowhere\.txt: no such file"),
+        ({"data": "nowhere.txt", "split": "dev"}, r"^split is for data sets by name"),
+        ({"data": "demo", "split": "dev"}, r"^split is for sst2 and imdb: the demo sentences have none"),
+        ({"data": "sst2", "column": "text"}, r"^column is for files"),
+        ({"data": "demo", "limit": 0}, r"limit must be an integer >= 1"),
+    ],
+)
+def test_data_that_cannot_be_read(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises((InputError, UnknownNameError), match=message):
+        read_data(**arguments)
 
 
 def test_cache_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from scipy.stats import pearsonr
 
 from looprop.errors import DataError, InputError
 from looprop.explanation import Explanation, Explanations
+from looprop.files import write_whole
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "docs/schema/explanation.schema.json").read_text(encoding="utf-8"))
 
@@ -175,6 +177,21 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
         make(label="other").save(path)
     assert os.listdir(tmp_path) == ["e.json"]
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_durable_file_is_synced_before_it_gets_its_name_and_its_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    place, synced = tmp_path / "file", []
+
+    def note(handle: int) -> None:
+        synced.append(("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file", place.exists()))
+
+    monkeypatch.setattr(os, "fsync", note)
+    assert write_whole(place, b"whole", durable=durable) == place
+    assert place.read_bytes() == b"whole"
+    assert synced == ([("file", False), ("folder", True)] if durable else [])
 
 
 def test_bad_places(tmp_path: Path) -> None:

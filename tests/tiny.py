@@ -16,6 +16,12 @@ CORPUS = [
 ]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
+CHAT = (
+    "{% for turn in messages %}<{{ turn.role }}>{{ turn.content }}{% endfor %}{% if add_generation_prompt "
+    "%}<assistant>{% endif %}"
+)
+"""A chat template."""
+
 
 def _wrapped(tokenizer: Tokenizer, **special: str) -> Any:
     return hf.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)

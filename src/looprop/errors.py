@@ -7,10 +7,10 @@ LoopropError
 ├── UnknownNameError      an unknown name; carries the closest known ones
 ├── PlanError             a plan that cannot be carried out (unknown layer, unknown rule)
 ├── ModelError            a model that cannot be loaded or is not understood
-├── EngineError           who should compute is missing, out of reach or cannot be used
+├── ClusterError          a Ray cluster is missing, out of reach or cannot be used
 │   └── ShardError        some examples failed again and again; the others are done
 └── RuleError             an operation that relevance cannot be propagated through
-    └── UnseenError       something ran where the engine cannot look
+    └── UnseenError       something ran where relevance propagation cannot look
 """
 
 import difflib
@@ -51,11 +51,11 @@ class ModelError(LoopropError, RuntimeError):
     """A model that cannot be loaded or is not understood."""
 
 
-class EngineError(LoopropError, RuntimeError):
-    """Who should compute is missing, out of reach or cannot be used."""
+class ClusterError(LoopropError, RuntimeError):
+    """A Ray cluster is missing, out of reach or cannot be used."""
 
 
-class ShardError(EngineError):
+class ShardError(ClusterError):
     """Some examples failed again and again, and all others are done. failed: the errors by example."""
 
     def __init__(self, failed: Mapping[str, str], *, attempts: int, hint: str = "") -> None:
@@ -72,4 +72,4 @@ class RuleError(LoopropError, RuntimeError):
 
 
 class UnseenError(RuleError):
-    """Something ran where the engine cannot look."""
+    """Something ran where relevance propagation cannot look."""

@@ -1,9 +1,10 @@
 """Files that are written whole or not at all, and JSON that says what it is."""
 
+import contextlib
 import json
 import math
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import numpy as np
 
 from looprop.errors import DataError, InputError
+
+HALF_WRITTEN = ".tmp"
+"""How the name of a file ends while it is being written."""
 
 
 def plain(value: Any, name: str) -> Any:
@@ -50,24 +54,41 @@ def file_kind(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:
     return suffix
 
 
-def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
-    """Writes beside the place and renames, so that a reader never sees half a file."""
+def write_whole(path: str | os.PathLike[str], content: bytes, *, durable: bool = False) -> Path:
+    """Writes beside the place and renames, so that a reader never sees half a file.
+
+    durable: wait until file and name are on the disk, so that also after a crash of the machine the file is there as a
+        whole or not at all.
+    """
     place = Path(path)
     if not place.parent.is_dir():
         raise DataError(f"cannot write {place.name}: there is no folder {str(place.parent)!r}")
-    handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name[:40]}.")
+    temporary = place.with_name(f".{place.name[:40]}.{secrets.token_hex(8)}{HALF_WRITTEN}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
-        # mkstemp makes files that only their owner can read.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(place)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(place)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
+    if durable:
+        _sync_folder(place.parent)
     return place
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new name is on the disk when its folder is; Windows has no way to say so."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:

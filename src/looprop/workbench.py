@@ -15,6 +15,7 @@ from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter, Removal
 from looprop.models.encoded import partition
 from looprop.models.loading import load_adapter
+from looprop.models.prompts import chat_text, generated, language_model
 from looprop.models.subject import Subject, bind
 from looprop.models.target import TargetLike
 from looprop.removal.set_function import Precision, SetFunction
@@ -143,6 +144,19 @@ class Workbench:
             subjects = [self.subject(item, target=target, features=features, truncation=truncation)]
         explanations = explain_subjects(subjects, chosen)
         return explanations if isinstance(item, list) or isinstance(target, list) else explanations[0]
+
+    def chat(self, prompt: str, system: str | None = None) -> str:
+        """The text of a prompt: the user's turn in the model's own chat template, after a system's turn if there is
+        one; the prompt as it is where the model has no template.
+        """
+        return chat_text(language_model(self.adapter, "a prompt").tokenizer, prompt, system)
+
+    def generate(self, text: str, max_new_tokens: int = 20) -> str:
+        """What a language model says next, by always taking the likeliest token.
+
+        To explain it: `m.explain(text, target="continuation:" + m.generate(text))`.
+        """
+        return generated(language_model(self.adapter, "generating"), text, max_new_tokens)
 
 
 def explain_subjects(subjects: Sequence[Subject], method: Method) -> Explanations:

@@ -8,7 +8,7 @@ import pytest
 
 import looprop
 from auditing.pieces import bench
-from looprop.errors import EngineError, ShardError
+from looprop.errors import ClusterError, ShardError
 
 OPTIONS: dict[str, Any] = {"methods": ["loo", "attnlrp"], "rewrites": ["linear-split", "norm-split"]}
 
@@ -44,5 +44,5 @@ def test_a_rewrite_that_fails_again_and_again_is_refused() -> None:
 
 
 def test_checks_that_fail_again_and_again_end_the_audit() -> None:
-    with pytest.raises(EngineError, match="the sanity checks failed 3 times: the worker died"):
+    with pytest.raises(ClusterError, match="the sanity checks failed 3 times: the worker died"):
         looprop.audit(*bench("bert"), engine=fails_on("sanity checks"), **OPTIONS)

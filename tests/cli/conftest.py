@@ -6,12 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from looprop.cli.main import app
-from tiny import tiny_classifier, tiny_decoder
-
-CHAT = (
-    "{% for turn in messages %}<{{ turn.role }}>{{ turn.content }}{% endfor %}{% if add_generation_prompt "
-    "%}<assistant>{% endif %}"
-)
+from tiny import CHAT, tiny_classifier, tiny_decoder
 
 Run = Callable[..., Result]
 

@@ -8,11 +8,10 @@ import pytest
 from typer.testing import Result
 
 from browser import Browser
-from cli.conftest import CHAT, Run
+from cli.conftest import Run
 from looprop import Explanation, Explanations, load
-from looprop.errors import InputError
-from looprop.models.prompts import chat_text, parse_target
-from tiny import byte_fallback, byte_level
+from looprop.display import visible
+from looprop.models.prompts import parse_target
 
 TEXT = "the film is not very good"
 
@@ -146,8 +145,18 @@ def test_continuations_given_and_generated(looprop: Run, language_model: str) ->
     )
     assert "".join(given["features"]) == "the film is"  # type: ignore[arg-type]
     generated = looprop(*arguments, "--generate", "3")
-    assert answer(generated)["label"]
-    assert "the model continues: " in generated.stderr
+    said = load(language_model).generate("the film is", 3)
+    assert answer(generated)["label"] == said
+    assert f"the model continues: {visible(said)}\n" in generated.stderr
+
+
+def test_a_model_that_says_nothing_is_asked_for_a_continuation(
+    looprop: Run, language_model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("looprop.workbench.generated", lambda *arguments: "")
+    result = looprop("explain", "the film is", "--model", language_model, "--generate", "3")
+    assert result.exit_code == 1
+    assert "give one with --continuation" in result.stderr
 
 
 def test_a_contrast_of_two_tokens(looprop: Run, language_model: str) -> None:
@@ -160,37 +169,6 @@ def test_a_contrast_of_two_tokens(looprop: Run, language_model: str) -> None:
         looprop("explain", "the film is", "--model", language_model, "--target", f"id:{good[0]},id:{bad[0]}", "--json")
     )
     assert by_id["target"] == found["target"]
-
-
-def test_a_template_that_begins_like_the_tokenizer_is_not_doubled() -> None:
-    tokenizer = byte_fallback()  # puts <s> before every text
-    tokenizer.chat_template = "{{ bos_token }}" + CHAT
-    text = chat_text(tokenizer, "good")
-    template = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "good"}], tokenize=True, add_generation_prompt=True
-    )
-    wanted = template if isinstance(template, list) else template["input_ids"]
-    assert tokenizer(text)["input_ids"] == wanted
-    assert wanted.count(tokenizer.bos_token_id) == 1
-
-
-def test_a_template_that_tokens_cannot_follow_is_refused() -> None:
-    tokenizer = byte_fallback()
-    tokenizer.chat_template = CHAT  # without <s>, which the tokenizer adds
-    with pytest.raises(InputError, match="--no-chat"):
-        chat_text(tokenizer, "good")
-
-
-def test_a_broken_template_is_named() -> None:
-    tokenizer = byte_level()
-    tokenizer.chat_template = "{{ raise_exception('no prompts today') }}"
-    with pytest.raises(InputError, match="no prompts today"):
-        chat_text(tokenizer, "good")
-
-
-def test_a_system_turn_needs_a_template() -> None:
-    with pytest.raises(InputError, match="--system"):
-        chat_text(byte_level(), "good", "be kind")
 
 
 def test_digits_are_classes_of_classifiers_and_text_of_language_models(classifier: str, language_model: str) -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from browser import Browser
 from cli.conftest import Run
-from looprop.cli.demonstration import from_rows
-from looprop.cli.summaries import by_agreement
 from looprop.evaluation.evaluate import evaluate
+from looprop.evaluation.gallery import measured_explanations
 from looprop.evaluation.result import Evaluation
 from looprop.inputs.examples import Example, make_dataset
 from looprop.methods.names import CATALOGUE
@@ -96,7 +95,7 @@ def test_a_method_that_fails_somewhere_is_named(looprop: Run, classifier: str, t
 
 
 def test_methods_are_sorted_by_the_first_metric(classifier: str) -> None:
-    found = by_agreement(evaluate(load(classifier), TEXTS, methods=["random", "loo", "cp-lrp"]))
+    found = evaluate(load(classifier), TEXTS, methods=["random", "loo", "cp-lrp"]).by_agreement
     values = [summary.metrics["loo-r"].mean for summary in found]
     assert values == sorted(values, reverse=True)
     assert found[0].method == "loo"
@@ -106,7 +105,7 @@ def test_explanations_come_back_from_rows(classifier: str) -> None:
     bench = load(classifier)
     data = make_dataset("own", "all", [Example(str(i), text) for i, text in enumerate(TEXTS)])
     result = evaluate(bench, data, methods=["loo", "cp-lrp"])
-    for text, explanations in zip(TEXTS, from_rows(bench, data, result), strict=True):
+    for text, explanations in zip(TEXTS, measured_explanations(bench, data, result), strict=True):
         for explanation in explanations:
             again = bench.explain(text, explanation.method)
             assert explanation.features == again.features

@@ -7,10 +7,9 @@ import pytest
 
 from browser import Browser
 from looprop.display.colour import DARK, LIGHT, Scale, colour_of, parse
-from looprop.display.data import Strip
-from looprop.display.html import card, page
+from looprop.display.data import Cell, Column, Strip
+from looprop.display.html import card, page, table
 from looprop.display.strips import View, comparison_page, explanation_fragment, explanation_page
-from looprop.display.tables import Cell, Column, table
 
 pytestmark = pytest.mark.browser
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from looprop.display.data import Strip
-from looprop.display.html import card, escape, facts, fragment, page, paragraph
+from looprop.display.data import Cell, Column, Strip, estimated
+from looprop.display.html import card, escape, facts, fragment, heat_table, page, paragraph, table
 from looprop.display.strips import (
     View,
     comparison_fragment,
@@ -21,7 +21,6 @@ from looprop.display.strips import (
     legend,
     strip,
 )
-from looprop.display.tables import Cell, Column, heat_table, table
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -224,6 +223,13 @@ def test_table_cells() -> None:
     assert '<tr class="strong"><td class="short">b</td><td class="num" data-sort="nan">–</td></tr>' in source
     assert 'title="why"' in source
     assert "aria-sort" not in table([Column("x")], [], sortable=False)
+
+
+def test_the_cell_of_a_mean() -> None:
+    cell = estimated(0.126, -0.5, 1.0, count=7, undefined=2, best=True)
+    assert cell == Cell(0.126, -0.5, 1.0, text="0.13", tip="−0.500 to +1.00, n = 7, undefined on 2", best=True)
+    unknown = estimated(math.nan, math.nan, math.nan, count=0)
+    assert (unknown.text, unknown.tip) == ("–", "– to –, n = 0")
 
 
 def test_heat_table_scales_each_column() -> None:

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 
 from looprop.display import terminal
 from looprop.display.colour import TERMINAL
-from looprop.display.data import Strip
+from looprop.display.data import Cell, Column, Strip
 
 SHOWN = Strip(
     ["[CLS]", "not", "bad", "##ly", "x"],
@@ -101,3 +101,15 @@ def test_has_colour() -> None:
 def test_legend_is_symmetric() -> None:
     legend = terminal.legend(1.5)
     assert legend.plain == "against −1.50         0         +1.50 for"
+
+
+def test_the_table_of_a_page_without_bars() -> None:
+    columns = [Column("method", tip="why"), Column("r", bars=True), Column("what")]
+    rows = [["loo", Cell(1.0, 0.5, 1.5), "x"], ["cp\x1b", Cell(-0.254, text="−0.25"), "y"]]
+    text = printed(terminal.data_table(columns, rows), colour=False)
+    assert [line.split() for line in text.splitlines()] == [
+        ["method", "r", "what"],
+        ["loo", "1.00", "x"],
+        ["cp␛", "−0.25", "y"],
+    ]
+    assert text.splitlines()[1].index("1.00") + 4 == text.splitlines()[2].index("−0.25") + 5, "numbers to the right"

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from evaluation.tiny import TEXTS, many_tasks, save_tiny, tiny_model, tiny_tokenizer
 from looprop.auditing.audit import audit
 from looprop.cli.main import app
-from looprop.errors import EngineError, ShardError
+from looprop.errors import ClusterError, ShardError
 from looprop.evaluation.evaluate import evaluate
 from looprop.models.loading import load_adapter
 from looprop.running.engines import get_engine
@@ -148,7 +148,7 @@ def test_a_node_removed_in_the_middle(cluster: Any, model: Path, local: str, tmp
         runs.append(get_engine("ray", address=cluster.address)(work, items))
         for i, result in enumerate(runs[0]):
             # Not before all three are at work, so that it has something to lose.
-            if not removed_after and len(runs[0].ledger.entries) == 3:
+            if not removed_after and len(runs[0].ledger.tallies) == 3:
                 cluster.remove_node(doomed, allow_graceful=False)
                 removed_after.append(i)
             yield result
@@ -212,11 +212,12 @@ def test_a_model_that_cannot_be_loaded_ends_the_run_at_once(cluster: Any, tmp_pa
     adapter = load_adapter(save_tiny(tmp_path / "model"))
     save_tiny(tmp_path / "model", seed=1)
     with pytest.raises(
-        EngineError, match=f"{socket.gethostname()} could not load what it needs: ModelError: the weights of .* are not"
+        ClusterError,
+        match=f"{socket.gethostname()} could not load what it needs: ModelError: the weights of .* are not",
     ):
         work_through(adapter, tmp_path, RayEngine(address=cluster.address, workers=1))
     (tmp_path / "model" / "config.json").unlink()
-    with pytest.raises(EngineError, match=r"ModelError: .*model holds no config\.json"):
+    with pytest.raises(ClusterError, match=r"ModelError: .*model holds no config\.json"):
         work_through(adapter, tmp_path, RayEngine(address=cluster.address, workers=1))
     assert not computed(tmp_path)
 
@@ -233,7 +234,7 @@ def test_an_audit_on_the_cluster_is_that_of_this_process(cluster: Any) -> None:
 def test_too_little_room_is_said(cluster: Any) -> None:
     run = RayEngine(address=cluster.address, threads=64)(str, ["x"])
     with pytest.raises(
-        EngineError, match=r"no machine of the cluster has room for a worker \(64 CPU, .*; there are: 1 CPU"
+        ClusterError, match=r"no machine of the cluster has room for a worker \(64 CPU, .*; there are: 1 CPU"
     ):
         list(run)
 
@@ -244,7 +245,7 @@ def test_what_listens_but_is_no_cluster_is_said_within_half_a_minute(monkeypatch
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(
-            EngineError, match=rf"what listens at {address} did not answer like a Ray cluster within 3 seconds"
+            ClusterError, match=rf"what listens at {address} did not answer like a Ray cluster within 3 seconds"
         ):
             get_engine("ray", address=address)
 

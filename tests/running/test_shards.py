@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from looprop.errors import EngineError, InputError, ShardError
+from looprop.errors import ClusterError, InputError, ShardError
 from looprop.evaluation.example import Task
 from looprop.running.engines import engine_names, get_engine
 from looprop.running.ray import shards as module
-from looprop.running.ray.connecting import Need, check_address
+from looprop.running.ray.connecting import WorkerSize, check_address
 from looprop.running.ray.ledger import Ledger
 from looprop.running.ray.shards import ATTEMPTS, EXAMPLES, SECONDS, Shards, estimated_cost
-from looprop.running.ray.workers import Answer, Place
+from looprop.running.ray.workers import Place, ShardOutcome
 
 PLACE = Place("host", 1, "x86_64", 1, "2")
 
@@ -122,8 +122,8 @@ def test_accounts_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger()
     assert ledger.status() == "waiting for workers"
     first, second = ledger.welcome(PLACE), ledger.welcome(replace(PLACE, machine="other"))
-    ledger.enter(first, 50.0, Answer({0: "a", 1: "b"}, {}, 4.0))
-    ledger.enter(second, 10.0, Answer({0: "c"}, {1: "failed"}, 1.0))
+    ledger.enter(first, 50.0, ShardOutcome({0: "a", 1: "b"}, {}, 4.0))
+    ledger.enter(second, 10.0, ShardOutcome({0: "c"}, {1: "failed"}, 1.0))
     assert first.speed == 12.5
     now = 105.0
     second.ended = now
@@ -137,12 +137,12 @@ def test_accounts_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_workers_that_fit_on_a_machine() -> None:
-    need = Need(2, 0.5, 10 * 2**30)
+    size = WorkerSize(2, 0.5, 10 * 2**30)
     room = {"CPU": 9.0, "GPU": 4.0, "memory": 35 * 2.0**30}
-    assert need.fits(room) == 3
-    assert need.fits({**room, "memory": 1e15}) == 4
-    assert need.fits({**room, "GPU": 0.5}) == 1
-    assert Need(1, 0, 1).fits({"CPU": 2.0}) == 0, "memory that is not stated is none"
+    assert size.fits(room) == 3
+    assert size.fits({**room, "memory": 1e15}) == 4
+    assert size.fits({**room, "GPU": 0.5}) == 1
+    assert WorkerSize(1, 0, 1).fits({"CPU": 2.0}) == 0, "memory that is not stated is none"
 
 
 def test_without_ray_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_without_ray_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "ray", None)
     assert "ray" in engine_names()
     with pytest.raises(
-        EngineError, match=r"^engine 'ray' needs Ray, which is not installed: pip install 'looprop\[ray\]'$"
+        ClusterError, match=r"^engine 'ray' needs Ray, which is not installed: pip install 'looprop\[ray\]'$"
     ):
         get_engine("ray")
 
@@ -167,14 +167,14 @@ def test_without_ray_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_addresses_that_cannot_be(address: str, message: str) -> None:
-    with pytest.raises(EngineError, match=message):
+    with pytest.raises(ClusterError, match=message):
         check_address(address)
 
 
 def test_a_closed_port_is_said_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(EngineError, match=f"no Ray cluster can be reached at 127.0.0.1:{port}: Connection refused"):
+    with pytest.raises(ClusterError, match=f"no Ray cluster can be reached at 127.0.0.1:{port}: Connection refused"):
         check_address(f"127.0.0.1:{port}")
 
 

@@ -3,16 +3,13 @@
 import errno
 import math
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from looprop.errors import DataError
 from looprop.running import store as module
-from looprop.running.store import Store, open_store, read_store
+from looprop.running.store import open_store, read_store
 
 IDENTITY = {"spec": {"name": "x", "seeds": 1}, "data": {"hash": "abc"}}
 
@@ -84,7 +81,7 @@ def test_no_space_left_is_said_and_the_run_goes_on_afterwards(tmp_path: Path, mo
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         with monkeypatch.context() as patch:
-            patch.setattr(module.os, "fsync", full)
+            patch.setattr("os.fsync", full)
             with pytest.raises(DataError, match=r"no space left .* the 1 examples finished before are safe"):
                 store.add([row("b")])
         assert store.missing("ab") == ["b"]
@@ -93,6 +90,17 @@ def test_no_space_left_is_said_and_the_run_goes_on_afterwards(tmp_path: Path, mo
         assert store.missing("ab") == ["b"]
         store.add([row("b")])
     assert not read_store(tmp_path).missing("ab")
+
+
+def test_what_a_killed_process_had_half_written_is_removed(tmp_path: Path) -> None:
+    with open_store(tmp_path, IDENTITY) as store:
+        store.add([row("a")])
+    for place in (tmp_path / "parts" / ".00002-abc.parquet.0123.tmp", tmp_path / ".manifest.json.0123.tmp"):
+        place.write_bytes(b"half")
+    (tmp_path / ".report.html.0123.tmp").write_bytes(b"another process is at it")
+    with open_store(tmp_path, IDENTITY) as store:
+        assert not store.missing("a")
+    assert [path.name for path in tmp_path.rglob(".*")] == [".report.html.0123.tmp"]
 
 
 def test_a_changed_identity_is_refused_by_name(tmp_path: Path) -> None:
@@ -104,32 +112,6 @@ def test_a_changed_identity_is_refused_by_name(tmp_path: Path) -> None:
         open_store(tmp_path, changed),
     ):
         pass
-
-
-def test_a_second_process_is_told_who_has_the_folder(tmp_path: Path) -> None:
-    with open_store(tmp_path, IDENTITY) as store:
-        with pytest.raises(DataError, match=f"in use by process {os.getpid()} on"), open_store(tmp_path, IDENTITY):
-            pass
-        store.add([row("a")])
-    assert not (tmp_path / "lock").exists()
-    with open_store(tmp_path, IDENTITY) as store:
-        assert not store.missing("a")
-
-
-def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
-    hold = (
-        "import sys, time; from pathlib import Path; from looprop.running.lock import locked\n"
-        "with locked(Path(sys.argv[1]) / 'lock'):\n    print('held', flush=True); time.sleep(60)"
-    )
-    with subprocess.Popen([sys.executable, "-c", hold, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        with pytest.raises(DataError, match=f"in use by process {process.pid}"), open_store(tmp_path, IDENTITY):
-            pass
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        with open_store(tmp_path, IDENTITY) as store:
-            assert isinstance(store, Store)
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 
 from looprop.auditing.result import Attempt, Audit, Checks, RewriteEffect
 from looprop.auditing.verdicts import MethodVerdict, percent
-from looprop.display.data import correlation
-from looprop.display.html import card, escape, facts, fragment, page, paragraph
-from looprop.display.tables import Cell, Column, mixed, table
+from looprop.display import Cell, Column, card, correlation, escape, facts, fragment, mixed, page, paragraph, table
 
 FOOTER = (
     "A rewrite computes the same function in another way; it is used only after logits and gradients were found equal "

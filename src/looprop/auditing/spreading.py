@@ -11,7 +11,7 @@ from typing import Any
 from looprop.auditing.original import SANITY_CHECKS, AuditSetup, Original, Step, Trial
 from looprop.auditing.result import Attempt, Checks
 from looprop.auditing.rewrites.base import Rewrite
-from looprop.errors import EngineError, ShardError
+from looprop.errors import ClusterError, ShardError
 from looprop.running.engines import Engine, Sharded, get_engine
 
 
@@ -78,7 +78,7 @@ def spread(engine: str | Engine, setup: AuditSetup, rewrites: Sequence[Rewrite],
             step(done.id)
     except ShardError as error:
         if SANITY_CHECKS in error.failed:
-            raise EngineError(
+            raise ClusterError(
                 f"the sanity checks failed {error.attempts} times: {error.failed[SANITY_CHECKS]}"
             ) from error
         summaries = {rewrite.name: rewrite.summary for rewrite in rewrites}

@@ -2,9 +2,15 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
 
 from looprop.errors import DataError, InputError
 from looprop.methods.names import check_name
+
+if TYPE_CHECKING:
+    from looprop.inputs import Dataset
 
 
 def check_methods(methods: list[str]) -> list[str]:
@@ -40,3 +46,16 @@ def read_text(text: str) -> str:
     except UnicodeEncodeError as error:
         raise InputError(f"the text must be Unicode, got something else at place {error.start}") from None
     return text
+
+
+def read_data(
+    data: str, *, split: str | None, column: str | None, limit: int | None, seed: int, also: tuple[str, ...] = ()
+) -> "Dataset":
+    """The texts that the argument DATA names; an option that does not go with them is wrong usage."""
+    from looprop.inputs import reading
+
+    try:
+        reading.check_options(data, split=split, column=column)
+    except InputError as error:
+        raise typer.BadParameter(f"--{error}") from None
+    return reading.read_data(data, split=split, column=column, limit=limit, seed=seed, also=also)

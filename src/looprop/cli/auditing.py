@@ -8,9 +8,7 @@ import typer
 
 from looprop.auditing.defaults import METHODS, steps
 from looprop.auditing.rewrites.catalogue import CATALOGUE, check_rewrites
-from looprop.cli.arguments import check_methods, check_place
-from looprop.cli.evaluating import read_data
-from looprop.cli.explaining import load_bench
+from looprop.cli.arguments import check_methods, check_place, read_data
 from looprop.cli.options import (
     Address,
     Debug,
@@ -22,10 +20,12 @@ from looprop.cli.options import (
     Model,
     NoColor,
     Seed,
+    Split,
+    TextColumn,
     Workers,
     choose_engine,
 )
-from looprop.cli.shell import command, output, progress, quiet_libraries, say
+from looprop.cli.shell import command, load_bench, output, progress, quiet_libraries, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,8 +58,6 @@ Rewrites = Annotated[
         help=f"A rewrite; repeat for more. [default: all of {', '.join(CATALOGUE)}]",
     ),
 ]
-Split = Annotated[str | None, typer.Option(help="The part of a named data set.", show_default=False)]
-TextColumn = Annotated[str | None, typer.Option(help="The column of the texts in a file.", show_default=False)]
 WithChecks = Annotated[bool, typer.Option("--checks/--no-checks", help="Sanity checks beside the rewrites.")]
 
 

@@ -7,65 +7,72 @@ import typer
 
 from looprop.cli.arguments import check_methods, check_place, read_text
 from looprop.cli.options import Debug, Html, Json, Methods, Model, NoColor
-from looprop.cli.shell import command, output, progress, quiet_libraries, say
-from looprop.errors import InputError
-from looprop.naming import split_name
+from looprop.cli.shell import command, load_bench, output, progress, say
+from looprop.errors import InputError, TargetError
+from looprop.methods.names import split_name
 
 if TYPE_CHECKING:
     from looprop.explanation import Explanations
     from looprop.models.target import TargetLike
     from looprop.workbench import Workbench
 
+Text = Annotated[str | None, typer.Argument(help="The text to explain; - reads standard input.", show_default=False)]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="A label, class number or token; A,B: the contrast of two. [default: what is predicted]",
+        show_default=False,
+    ),
+]
+Features = Annotated[str, typer.Option(help="token, word or chunk:N.")]
+Loo = Annotated[
+    bool | None,
+    typer.Option(
+        "--loo/--no-loo", help="Compare with leave-one-out. [default: with two or more methods]", show_default=False
+    ),
+]
+Pair = Annotated[str | None, typer.Option(help="The second text of a pair.", show_default=False)]
+Truncate = Annotated[bool, typer.Option("--truncate", help="Cut a text that is longer than the model takes.")]
+Prompt = Annotated[
+    str | None, typer.Option(help="The user's turn, instead of a text; - reads standard input.", show_default=False)
+]
+System = Annotated[str | None, typer.Option(help="The system's turn before it.", show_default=False)]
+Chat = Annotated[
+    bool, typer.Option("--chat/--no-chat", help="Put the prompt into the model's chat template, if it has one.")
+]
+Continuation = Annotated[
+    str | None, typer.Option(help="Explain the log-probability of this continuation.", show_default=False)
+]
+Generate = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N", show_default=False
+    ),
+]
+Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture.", show_default=False)]
+RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Let a model from the hub run its own code.")]
+
 
 @command
 def explain(
-    text: Annotated[
-        str | None, typer.Argument(help="The text to explain; - reads standard input.", show_default=False)
-    ] = None,
+    text: Text = None,
     method: Methods = None,
     model: Model = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="A label, class number or token; A,B: the contrast of two. [default: what is predicted]",
-            show_default=False,
-        ),
-    ] = None,
-    features: Annotated[str, typer.Option(help="token, word or chunk:N.")] = "token",
-    loo: Annotated[
-        bool | None,
-        typer.Option(
-            "--loo/--no-loo", help="Compare with leave-one-out. [default: with two or more methods]", show_default=False
-        ),
-    ] = None,
-    pair: Annotated[str | None, typer.Option(help="The second text of a pair.", show_default=False)] = None,
-    truncate: Annotated[
-        bool, typer.Option("--truncate", help="Cut a text that is longer than the model takes.")
-    ] = False,
-    prompt: Annotated[
-        str | None,
-        typer.Option(help="The user's turn, instead of a text; - reads standard input.", show_default=False),
-    ] = None,
-    system: Annotated[str | None, typer.Option(help="The system's turn before it.", show_default=False)] = None,
-    chat: Annotated[
-        bool, typer.Option("--chat/--no-chat", help="Put the prompt into the model's chat template, if it has one.")
-    ] = True,
-    continuation: Annotated[
-        str | None, typer.Option(help="Explain the log-probability of this continuation.", show_default=False)
-    ] = None,
-    generate: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N", show_default=False
-        ),
-    ] = None,
+    target: Target = None,
+    features: Features = "token",
+    loo: Loo = None,
+    pair: Pair = None,
+    truncate: Truncate = False,
+    prompt: Prompt = None,
+    system: System = None,
+    chat: Chat = True,
+    continuation: Continuation = None,
+    generate: Generate = None,
     html: Html = None,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture.", show_default=False)] = None,
+    png: Png = None,
     json_: Json = False,
     no_color: NoColor = False,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Let a model from the hub run its own code.")
-    ] = False,
+    trust_remote_code: RemoteCode = False,
     debug: Debug = False,
 ) -> None:
     """Explain what a model makes of a text.
@@ -79,9 +86,7 @@ def explain(
         raise typer.BadParameter("--target, --continuation and --generate exclude each other")
     if prompt is None and system is not None:
         raise typer.BadParameter("--system goes with --prompt")
-    methods = check_methods(method or ["cp-lrp"])
-    if (len(methods) > 1 if loo is None else loo) and not any(split_name(name)[0] == "loo" for name in methods):
-        methods = ["loo", *methods]
+    methods = _with_loo(check_methods(method or ["cp-lrp"]), loo)
     check_place(html, ".html")
     check_place(png, ".png")
     given = read_text(text if prompt is None else prompt)  # type: ignore[arg-type]
@@ -90,30 +95,43 @@ def explain(
 
     with progress("loading the model"):
         bench = load_bench(model, trust_remote_code=trust_remote_code)
-    from looprop.models import prompts
+    from looprop.models.prompts import check_reads_texts, language_model
 
-    adapter = prompts.text_adapter(bench.adapter)
-    if prompt is not None and prompts.language_model(adapter, "--prompt") and chat:
-        given = prompts.chat_text(adapter.tokenizer, given, system)
-    wanted = prompts.parse_target(target, adapter)
-    if continuation is not None:
-        prompts.language_model(adapter, "--continuation")
-        wanted = f"continuation:{read_text(continuation)}"
-    elif generate is not None:
-        with progress("generating a continuation"):
-            said = prompts.generated(prompts.language_model(adapter, "--generate"), given, generate)
-        say(f"the model continues: {said}")
-        wanted = f"continuation:{said}"
+    check_reads_texts(bench.adapter)
+    if prompt is not None:
+        language_model(bench.adapter, "--prompt")
+        given = bench.chat(given, system) if chat else given
+    wanted = _wanted(bench, given, target, continuation, generate)
     found = explain_by(bench, (given, pair) if pair is not None else given, methods, wanted, features, truncate)
     show(found, html=html, png=png, json_=json_, no_color=no_color)
 
 
-def load_bench(model: str | None, *, trust_remote_code: bool = False) -> "Workbench":
-    """The workbench of a model, loaded without chatter."""
-    quiet_libraries(online=model is not None and not Path(model).is_dir())
-    from looprop.workbench import load
+def _with_loo(methods: list[str], wanted: bool | None) -> list[str]:
+    """The methods with leave-one-out before them, if it is wanted and not among them."""
+    compare = len(methods) > 1 if wanted is None else wanted
+    known = any(split_name(name)[0] == "loo" for name in methods)
+    return ["loo", *methods] if compare and not known else methods
 
-    return load(model, trust_remote_code=trust_remote_code)
+
+def _wanted(
+    bench: "Workbench", given: str, target: str | None, continuation: str | None, generate: int | None
+) -> "TargetLike":
+    """The target that --target, --continuation or --generate asks for."""
+    from looprop.models.prompts import language_model, parse_target
+
+    if continuation is not None:
+        language_model(bench.adapter, "--continuation")
+        return f"continuation:{read_text(continuation)}"
+    if generate is None:
+        return parse_target(target, bench.adapter)
+    with progress("generating a continuation"):
+        said = bench.generate(given, max_new_tokens=generate)
+    if not said:
+        raise TargetError(
+            "the model ends its answer at once: there is no continuation to explain; give one with --continuation"
+        )
+    say(f"the model continues: {said}")
+    return f"continuation:{said}"
 
 
 def explain_by(

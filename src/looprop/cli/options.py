@@ -36,6 +36,8 @@ Model = Annotated[
 Limit = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="How many examples, drawn by the seed.", show_default=False)
 ]
+Split = Annotated[str | None, typer.Option(help="The part of a named data set.", show_default=False)]
+TextColumn = Annotated[str | None, typer.Option(help="The column of the texts in a file.", show_default=False)]
 Seed = Annotated[int, typer.Option(min=0, help="Draws the examples and random scores.")]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable, on standard output.")]

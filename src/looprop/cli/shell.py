@@ -7,20 +7,23 @@ output, all talk to standard error.
 import functools
 import os
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TextIO
 
 import typer
 
-from looprop.display.data import visible
+from looprop.display import visible
 from looprop.errors import LoopropError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from looprop.running.progress import Advance
+    from looprop.workbench import Workbench
 
 P = ParamSpec("P")
 
@@ -28,7 +31,11 @@ P = ParamSpec("P")
 PATIENCE = 1.5  # seconds
 
 # How an option of the Python functions is called here.
-_SPELLINGS = {"pass truncation=True": "use --truncate", "features='token'": "--features token"}
+_SPELLINGS = {
+    "pass truncation=True": "use --truncate",
+    "features='token'": "--features token",
+    "without the template": "without the template, with --no-chat",
+}
 
 
 def output(*, no_color: bool = False) -> "Console":
@@ -111,41 +118,21 @@ def _warnings(debug: bool) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def progress(title: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
+def progress(what: str, total: int | None = None) -> "AbstractContextManager[Advance]":
     """A bar on standard error that appears after a moment, on terminals only; gives a function that says "one more" and
     what comes next.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from looprop.running.progress import progress_bar
 
-    console = Console(stderr=True)
-    count = (MofNCompleteColumn(),) if total else ()
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *count,
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    task = bar.add_task(title, total=total)
-    timer = threading.Timer(PATIENCE, bar.start)
-    timer.daemon = True
-    timer.start()
+    return progress_bar("", total, note=what, show=sys.stderr.isatty(), patience=PATIENCE, transient=True)
 
-    def advance(what: str) -> None:
-        bar.update(task, advance=1, description=visible(what) if what else None)
 
-    try:
-        yield advance
-    finally:
-        timer.cancel()
-        # A timer that has gone off may still be starting the bar.
-        timer.join(timeout=1.0)
-        bar.stop()
+def load_bench(model: str | None, *, trust_remote_code: bool = False) -> "Workbench":
+    """The workbench of a model, loaded without chatter."""
+    quiet_libraries(online=model is not None and not Path(model).is_dir())
+    from looprop.workbench import load
+
+    return load(model, trust_remote_code=trust_remote_code)
 
 
 def quiet_libraries(*, online: bool) -> None:

@@ -1,5 +1,70 @@
 """One visual language for terminals, notebooks, pages and figures; everything here is made from plain data.
 
-`colour` has the scale, `data` what is shown, `html`, `strips` and `tables` make pages and notebook output,
-`terminal` makes rich renderables, `figures` makes matplotlib pictures.
+`colour` has the scale, `data` what is shown and how numbers are written, `html` what pages and notebook output are made
+of, `strips` the text in colour, `terminal` rich renderables, `figures` matplotlib pictures. The last two need rich and
+matplotlib, and are imported where they are used.
 """
+
+from looprop.display.colour import DARK, LIGHT, TERMINAL, Scale, colour_of
+from looprop.display.data import (
+    Cell,
+    Column,
+    Strip,
+    aligned,
+    correlation,
+    estimated,
+    number,
+    two_decimals,
+    visible,
+)
+from looprop.display.html import (
+    card,
+    escape,
+    facts,
+    fragment,
+    heat_table,
+    mixed,
+    page,
+    paragraph,
+    table,
+)
+from looprop.display.strips import (
+    View,
+    comparison,
+    comparison_fragment,
+    comparison_page,
+    explanation_fragment,
+    explanation_page,
+)
+
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "TERMINAL",
+    "Cell",
+    "Column",
+    "Scale",
+    "Strip",
+    "View",
+    "aligned",
+    "card",
+    "colour_of",
+    "comparison",
+    "comparison_fragment",
+    "comparison_page",
+    "correlation",
+    "escape",
+    "estimated",
+    "explanation_fragment",
+    "explanation_page",
+    "facts",
+    "fragment",
+    "heat_table",
+    "mixed",
+    "number",
+    "page",
+    "paragraph",
+    "table",
+    "two_decimals",
+    "visible",
+]

@@ -1,4 +1,6 @@
-"""What is shown: a strip of features with their scores, as plain lists."""
+"""What is shown, as plain data: strips of features with their scores, tables of cells; and how numbers and texts are
+written in them. Pages, terminals and figures draw what is described here.
+"""
 
 import math
 import unicodedata
@@ -52,6 +54,73 @@ class Strip:
         )
 
 
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    bars: on pages each number is also drawn from zero, on the column's own scale; tip: explains the heading;
+    order: "ascending" or "descending" if the rows come sorted by this column.
+    """
+
+    name: str
+    bars: bool = False
+    tip: str = ""
+    order: str = "none"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number, with an interval where there is one; `text` is shown in its stead if given, `under` small below it,
+    `tip` on hover.
+
+    best: set in bold.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    text: str | None = None
+    tip: str = ""
+    best: bool = False
+    under: str = ""
+
+    @property
+    def numbers(self) -> list[float]:
+        """The value and the ends of the interval, as far as they are finite."""
+        return [v for v in (self.value, self.low, self.high) if v is not None and math.isfinite(v)]
+
+
+def estimated(mean: float, low: float, high: float, *, count: int, undefined: int = 0, best: bool = False) -> Cell:
+    """The cell of a mean over examples: its interval, and on hover the number of examples behind it."""
+    tip = f"{number(low)} to {number(high)}, n = {count}" + (f", undefined on {undefined}" if undefined else "")
+    return Cell(mean, low, high, text=two_decimals(mean), tip=tip, best=best)
+
+
+def spans(rows: Sequence[Sequence[str | Cell]]) -> list[tuple[float, float]]:
+    """The lowest and highest number of every column, zero always between them."""
+    found = []
+    for column in zip(*rows, strict=True):
+        numbers = [number for cell in column if isinstance(cell, Cell) for number in cell.numbers]
+        found.append((min([0.0, *numbers]), max([0.0, *numbers])))
+    return found
+
+
+def texts(rows: Sequence[Sequence[str | Cell]]) -> list[list[str]]:
+    """The text of every cell; numbers without one get as many digits as the largest of their column asks for."""
+    largest = [max(map(abs, span)) for span in spans(rows)]
+    return [
+        [
+            cell
+            if isinstance(cell, str)
+            else aligned(cell.value, scale, signed=False)
+            if cell.text is None
+            else cell.text
+            for cell, scale in zip(row, largest, strict=True)
+        ]
+        for row in rows
+    ]
+
+
 def number(value: float | None, *, signed: bool = True) -> str:
     """Three significant digits with a true minus sign; nothing known is a dash.
 
@@ -81,6 +150,15 @@ def aligned(value: float | None, scale: float, *, signed: bool = True) -> str:
     return shown.replace("-", "−") if float(shown) else shown.lstrip("+-")
 
 
+def two_decimals(value: float) -> str:
+    """A number of a summary; a dash where there is none.
+
+    >>> two_decimals(-0.125), two_decimals(float("nan"))
+    ('−0.12', '–')
+    """
+    return "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+
+
 def correlation(r: float | None) -> str:
     """An r with two decimals, or the word for one that does not exist.
 
@@ -92,22 +170,32 @@ def correlation(r: float | None) -> str:
     return "undefined" if math.isnan(r) else f"{r:+.2f}".replace("-", "−")
 
 
+class _Visible(dict[int, str]):
+    """For `str.translate`: what stands for a character, found when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        if character == "\n":
+            shown = "↵"
+        elif code < 0x20:
+            shown = chr(0x2400 + code)
+        # Cf holds the direction marks, Cs lone surrogates; joiners stay, as emoji and Indic scripts are built with
+        # them.
+        elif unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in "\u200c\u200d":
+            shown = f"⟨U+{code:04X}⟩"
+        else:
+            shown = character
+        self[code] = shown
+        return shown
+
+
+VISIBLE = _Visible()
+
+
 def visible(text: str) -> str:
     """The text with every control, direction and line character replaced by a sign that can be seen.
 
     >>> visible("a\\nb\\x00\\u202ec")
     'a↵b␀⟨U+202E⟩c'
     """
-    return "".join(map(_visible, text))
-
-
-def _visible(character: str) -> str:
-    if character == "\n":
-        return "↵"
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    # Cf holds the direction marks, Cs lone surrogates; joiners stay, as emoji and Indic scripts are built with them.
-    if unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in "\u200c\u200d":
-        return f"⟨U+{code:04X}⟩"
-    return character
+    return text.translate(VISIBLE)

@@ -1,17 +1,20 @@
-"""The shell of every page and of notebook output: style, script, header, cards, facts.
+"""What pages and notebook output are made of: style and script, header, cards, facts, tables with bars, heat maps.
 Nothing comes from the network.
 """
 
 import html
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 
 from looprop.display.colour import DARK, LIGHT
-from looprop.display.data import visible
+from looprop.display.data import VISIBLE, Cell, Column, aligned, spans, texts
 
 # The browser itself refuses whatever is not written in the page.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+SHORT = 26
+"""Names of so many characters stay on one line."""
 
 
 def escape(text: str) -> str:
@@ -20,7 +23,7 @@ def escape(text: str) -> str:
     >>> escape('<script>"&')
     '&lt;script&gt;&quot;&amp;'
     """
-    return html.escape(visible(text), quote=True)
+    return html.escape(text.translate(VISIBLE), quote=True)
 
 
 @cache
@@ -85,3 +88,99 @@ def paragraph(text: str) -> str:
 def word_switch() -> str:
     """Merges the pieces of words; a check box, so that it works without a script."""
     return '<label class="switch"><input type="checkbox" class="word-switch">Whole words</label>'
+
+
+def table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str | Cell]],
+    *,
+    strong: frozenset[int] = frozenset(),
+    sortable: bool = True,
+) -> str:
+    """A table; a string cell is plain text, a `Cell` a number; `strong` rows are set in bold."""
+    numeric = [any(isinstance(row[j], Cell) for row in rows) for j in range(len(columns))]
+    head = ""
+    for column, is_number in zip(columns, numeric, strict=True):
+        attributes = (' class="num"' if is_number else "") + (f' title="{escape(column.tip)}"' if column.tip else "")
+        # Names are first sorted from a to z, numbers from the largest down.
+        attributes += (f' aria-sort="{column.order}"' + ("" if is_number else " data-first")) if sortable else ""
+        head += f"<th{attributes}>{escape(column.name)}</th>" + ('<th class="wide"></th>' if column.bars else "")
+    scales = spans(rows)
+    body = ""
+    for i, (row, shown) in enumerate(zip(rows, texts(rows), strict=True)):
+        cells = "".join(_cell(*parts) for parts in zip(row, shown, columns, scales, strict=True))
+        body += ('<tr class="strong">' if i in strong else "<tr>") + cells + "</tr>"
+    return f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(cell: str | Cell, text: str, column: Column, span: tuple[float, float]) -> str:
+    if isinstance(cell, str):
+        short = ' class="short"' if len(cell) <= SHORT else ""
+        return f"<td{short}>{escape(text)}</td>" + ("<td></td>" if column.bars else "")
+    tip = f' title="{escape(cell.tip)}"' if cell.tip else ""
+    under = f"<small>{escape(cell.under)}</small>" if cell.under else ""
+    shown = f'<td class="num{" best" if cell.best else ""}" data-sort="{cell.value}"{tip}>{escape(text)}{under}</td>'
+    return shown + (f"<td>{bar(cell, span)}</td>" if column.bars else "")
+
+
+def bar(cell: Cell, span: tuple[float, float]) -> str:
+    """A bar from zero to the number, with a line over the interval; `span` is the column's
+    lowest and highest number.
+    """
+    low, high = span
+    width = (high - low) or 1.0
+
+    def piece(tag: str, start: float, end: float) -> str:
+        return f'<{tag} style="--from:{(start - low) / width:.4f};--length:{(end - start) / width:.4f}"></{tag[0]}>'
+
+    inside = ""
+    if math.isfinite(cell.value):
+        inside += piece("i" if cell.value >= 0 else 'i class="n"', min(0.0, cell.value), max(0.0, cell.value))
+    if cell.low is not None and cell.high is not None and math.isfinite(cell.low) and math.isfinite(cell.high):
+        inside += piece("b", cell.low, cell.high)
+    return f'<span class="bar" style="--origin:{-low / width:.4f}">{inside}</span>'
+
+
+def heat_table(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float]],
+    *,
+    corner: str = "",
+    scales: Sequence[float] | None = None,
+    uncoloured: frozenset[int] = frozenset(),
+) -> str:
+    """A heat map with its numbers: values[i][j] coloured on scale j (the largest magnitude of the column unless given).
+
+    uncoloured: rows that are shown without colour and have no say in the scale.
+    """
+    if scales is None:
+        coloured = [
+            [abs(v) for i, v in enumerate(column) if i not in uncoloured and math.isfinite(v)]
+            for column in zip(*values, strict=True)
+        ]
+        scales = [max(column, default=0.0) for column in coloured]
+    head = f'<th aria-sort="none" data-first>{escape(corner)}</th>'
+    head += "".join(f'<th aria-sort="none" style="text-align:center">{escape(name)}</th>' for name in columns)
+    body = ""
+    for i, (name, row) in enumerate(zip(rows, values, strict=True)):
+        cells = "".join(
+            heat_cell(value, scale, coloured=i not in uncoloured) for value, scale in zip(row, scales, strict=True)
+        )
+        body += f'<tr><td data-sort="{i}">{escape(name)}</td>{cells}</tr>'
+    return f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def heat_cell(value: float, scale: float, *, coloured: bool = True) -> str:
+    """One cell of a heat map."""
+    attributes = mixed(value / scale if scale > 0 else 0.0) if coloured and math.isfinite(value) else ("outside", "")
+    return f'<td class="heat {attributes[0]}" style="{attributes[1]}" data-sort="{value}">{aligned(value, scale)}</td>'
+
+
+def mixed(fraction: float) -> tuple[str, str]:
+    """Class and style that give an element the colour of a value in [-1, 1] in whichever theme it is shown.
+
+    >>> mixed(-0.5)
+    ('n', '--m:50.0%')
+    """
+    return ("n" if fraction < 0 else "p"), f"--m:{100 * min(1.0, abs(fraction)):.1f}%"

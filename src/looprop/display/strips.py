@@ -4,9 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from looprop.display.data import Strip, aligned, correlation, number, visible
-from looprop.display.html import card, escape, facts, fragment, page, word_switch
-from looprop.display.tables import Cell, Column, heat_table, mixed, table
+from looprop.display.data import Cell, Column, Strip, aligned, correlation, number, visible
+from looprop.display.html import card, escape, facts, fragment, heat_table, mixed, page, table, word_switch
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from looprop.display.colour import TERMINAL, colour_of
-from looprop.display.data import Strip, aligned, correlation, number, visible
+from looprop.display.data import Cell, Column, Strip, aligned, correlation, number, texts, visible
 
 # Below this share of the scale a feature keeps the terminal's own colours: a screen full of grey chips shows nothing.
 FAINT = 0.06
@@ -112,6 +112,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numeric: fro
     for row in rows:
         grid.add_row(*(Text(visible(cell)) for cell in row))
     return grid
+
+
+def data_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]]) -> Table:
+    """The table that `html.table` draws on a page, without what a terminal has no room for."""
+    numeric = frozenset(j for row in rows for j, cell in enumerate(row) if isinstance(cell, Cell))
+    return table([column.name for column in columns], texts(rows), numeric=numeric)
 
 
 def _grid(*columns: str, lines: bool = False) -> Table:

@@ -1,1 +1,47 @@
-"""Data set x methods x metrics: one example, many examples, and runs that can be stopped and continued."""
+"""Methods measured on data: one example, many examples, their summary, its tables and pages.
+
+The verb itself is `looprop.evaluate`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from looprop.evaluation.example import Task, evaluate_example
+    from looprop.evaluation.gallery import gallery_page, measured_explanations
+    from looprop.evaluation.result import Evaluation
+    from looprop.evaluation.setup import METRICS, Setup
+    from looprop.evaluation.summary import MethodSummary
+
+# Imported when first used, so that a saved evaluation can be read without torch.
+_HOMES = {
+    "METRICS": "looprop.evaluation.setup",
+    "Evaluation": "looprop.evaluation.result",
+    "MethodSummary": "looprop.evaluation.summary",
+    "Setup": "looprop.evaluation.setup",
+    "Task": "looprop.evaluation.example",
+    "evaluate_example": "looprop.evaluation.example",
+    "gallery_page": "looprop.evaluation.gallery",
+    "measured_explanations": "looprop.evaluation.gallery",
+}
+
+__all__ = [
+    "METRICS",
+    "Evaluation",
+    "MethodSummary",
+    "Setup",
+    "Task",
+    "evaluate_example",
+    "gallery_page",
+    "measured_explanations",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

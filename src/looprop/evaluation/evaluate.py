@@ -17,7 +17,7 @@ from looprop.models.adapter import Removal
 from looprop.models.target import TargetLike
 from looprop.running.engines import Engine, Sharded, get_engine
 from looprop.running.parts import Row
-from looprop.running.progress import progress_bar
+from looprop.running.progress import Advance, shown_by
 from looprop.workbench import Workbench
 
 
@@ -37,7 +37,7 @@ def evaluate(
     engine: str | Engine = "local",
     confidence: float = 0.95,
     seed: int = 0,
-    progress: bool = False,
+    progress: bool | Advance = False,
 ) -> Evaluation:
     """Measure methods on a data set: one row per example and method, a summary, cost and time of every method.
 
@@ -46,8 +46,8 @@ def evaluate(
         our own.
     yardsticks: add random scores, token position and token length. Another reference is a method:
     "loo[removal=mask-token]". protocol, curve_features, removal, target, truncation: see `Setup`.
-    engine: who computes: "local" is this process, "ray" a cluster (`get_engine("ray", address=...)` from
-        `looprop.running.engines`).
+    engine: who computes: "local" is this process, "ray" a cluster (`looprop.running.get_engine("ray", address=...)`).
+    progress: True shows a bar; a function is called after every example, with what there is to say: `progress(note)`.
     """
     tasks = _tasks(data, scores or {})
     setup = make_setup(
@@ -65,12 +65,12 @@ def evaluate(
     title = data.title if isinstance(data, Dataset) else f"{len(tasks)} examples"
     found: dict[str, list[Row]] = {}
     about: dict[str, Any] = {"model": m.adapter.name, "setup": setup.to_dict()}
-    with progress_bar(title, len(tasks), show=progress) as advance:
+    with shown_by(progress, title, len(tasks)) as advance:
         results = get_engine(engine)(partial(evaluate_example, m.adapter, setup=setup), tasks)
         try:
             for rows in results:
                 found[rows[0]["example"]] = rows
-                advance(note=results.status() if isinstance(results, Sharded) else "")
+                advance(results.status() if isinstance(results, Sharded) else "")
         except ShardError as error:
             found |= {
                 task.id: failed_rows(task, setup, error.failed[task.id]) for task in tasks if task.id in error.failed

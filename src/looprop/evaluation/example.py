@@ -7,7 +7,7 @@ a run.
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,12 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError, LoopropError
 from looprop.evaluation.known_loo import KnownLoo, learn_known
-from looprop.evaluation.setup import Setup, is_yardstick, method_label
+from looprop.evaluation.setup import Setup
 from looprop.methods.base import Method
-from looprop.methods.loo import LeaveOneOut
-from looprop.methods.registry import make_method
-from looprop.metrics import Case, get_metric, required_states, yardstick
-from looprop.models.adapter import Adapter
+from looprop.metrics import Case, Metric, get_metric, required_states
+from looprop.models.adapter import Adapter, Removal
 from looprop.models.encoded import partition
 from looprop.models.subject import Subject, bind
 from looprop.removal.set_function import SetFunction
@@ -66,7 +64,10 @@ def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
     reference = _reference(subject, task, setup)
     if reference.scores is None:
         return failed_rows(task, setup, reference.error)
-    found = {method_label(method): _method(subject, method, setup, reference) for method in setup.methods}
+    found = {
+        label: reference if method is setup.reference else _attribute(subject.alone(), method)
+        for label, method in setup.made.items()
+    }
     found |= {name: _given(subject, name, task.scores) for name in setup.given}
     return _rows(subject, task, setup, reference.scores, found)
 
@@ -74,29 +75,12 @@ def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
 def _reference(subject: Subject, task: Task, setup: Setup) -> _Found:
     """Exact leave-one-out: computed, or known and found to be right."""
     if task.loo is None:
-        return _attribute(subject, LeaveOneOut(removal=setup.removal))
+        return _attribute(subject, setup.reference)
     try:
         learn_known(subject, task.loo, setup.removal)
     except LoopropError as error:
         raise InputError(f"{task.id}: {error}") from error
     return _Found(task.loo.scores, task.loo.cost, task.loo.seconds)
-
-
-def _method(subject: Subject, method: str | Method, setup: Setup, reference: _Found) -> _Found:
-    if is_yardstick(method):
-        assert isinstance(method, str)
-        encoded = subject.encoded
-        names = [encoded.names[group[0]] for group in subject.features]
-        special = [encoded.special[group[0]] for group in subject.features]
-        return _Found(
-            yardstick(method, text=encoded.text, features=names, special=special, seed=setup.seed),
-            cost=0.0,
-            seconds=0.0,
-        )
-    made = make_method(method)
-    if isinstance(made, LeaveOneOut) and made.options == LeaveOneOut(removal=setup.removal).options:
-        return reference
-    return _attribute(subject.alone(), made)
 
 
 def _attribute(subject: Subject, method: Method) -> _Found:
@@ -127,9 +111,39 @@ def _given(subject: Subject, name: str, scores: Mapping[str, ArrayLike] | None) 
 
 
 def _rows(subject: Subject, task: Task, setup: Setup, loo: Floats, found: Mapping[str, _Found]) -> list[Row]:
-    encoded, columns = subject.encoded, setup.columns
-    grouped = replace(subject, features=partition(encoded, setup.curve_features))
-    special = np.array([all(encoded.special[i] for i in group) for group in subject.features])
+    metrics = [get_metric(name) for name in setup.columns]
+    grouped = replace(subject, features=partition(subject.encoded, setup.curve_features))
+    cases = _cases(subject, grouped, metrics, setup.removal, loo, found)
+    common = {
+        "features": len(subject.features),
+        "curve_features": len(grouped.features),
+        "target": str(subject.target.key),
+        "label": subject.target.label,
+        "output": subject.output,
+        "loo": loo.tolist(),
+    }
+    rows = []
+    for label, of in found.items():
+        own: Row = {"residual": of.residual, "cost": of.cost, "seconds": of.seconds, "note": of.note}
+        if of.scores is not None:
+            case = cases[label]
+            turned = [metric.flipped(case) for metric in metrics if metric.name == "loo-r-paper"]
+            own |= {metric.name: metric(case) for metric in metrics}
+            own |= {"flipped": turned[0] if turned else None, "scores": of.scores.tolist()}
+        rows.append({**_failed(task, setup, label, of.error), **common, **own})
+    return rows
+
+
+def _cases(
+    subject: Subject,
+    grouped: Subject,
+    metrics: Sequence[Metric],
+    removal: Removal | None,
+    loo: Floats,
+    found: Mapping[str, _Found],
+) -> dict[str, Case]:
+    """What the metrics are computed from, for every method that gave scores."""
+    special = np.array([all(subject.encoded.special[i] for i in group) for group in subject.features])
     position = {group: i for i, group in enumerate(subject.features)}
     cases, states = {}, {}
     for label, of in found.items():
@@ -137,39 +151,15 @@ def _rows(subject: Subject, task: Task, setup: Setup, loo: Floats, found: Mappin
             continue
         curve_scores = np.array([sum(of.scores[position[(i,)]] for i in group) for group in grouped.features])
         cases[label] = Case(of.scores, loo=loo, special=special, curve_scores=curve_scores)
-        states[label] = required_states(columns, curve_scores)
+        states[label] = required_states(metrics, curve_scores)
     if states:
         # All methods at once: what two of them share is computed once, and batches are fuller.
-        value = SetFunction(grouped, removal=setup.removal)
         keep = np.concatenate([state.keep for state in states.values()])
-        logits = value(keep) if len(keep) else np.empty(0)
+        logits = SetFunction(grouped, removal=removal)(keep) if len(keep) else np.empty(0)
         ends = np.cumsum([len(state.keep) for state in states.values()])
         for (label, state), end in zip(states.items(), ends, strict=True):
             cases[label] = state.fill(cases[label], logits[end - len(state.keep) : end])
-    return [_row(subject, grouped, task, setup, loo, label, of, cases.get(label)) for label, of in found.items()]
-
-
-def _row(
-    subject: Subject, grouped: Subject, task: Task, setup: Setup, loo: Floats, label: str, of: _Found, case: Case | None
-) -> Row:
-    metrics = [get_metric(name) for name in setup.columns]
-    turned = [metric.flipped(case) for metric in metrics if metric.name == "loo-r-paper"] if case else []
-    return {
-        **_failed(task, setup, label, of.error),
-        "features": len(subject.features),
-        "curve_features": len(grouped.features),
-        "target": str(subject.target.key),
-        "label": subject.target.label,
-        "output": subject.output,
-        **({metric.name: metric(case) for metric in metrics} if case else {}),
-        "flipped": turned[0] if turned else None,
-        "residual": of.residual,
-        "cost": of.cost,
-        "seconds": of.seconds,
-        "note": of.note,
-        "scores": [] if of.scores is None else of.scores.tolist(),
-        "loo": loo.tolist(),
-    }
+    return cases
 
 
 def failed_rows(task: Task, setup: Setup, error: str) -> list[Row]:

@@ -1,15 +1,15 @@
 """The result of an evaluation: a row per example and method, with its summary, comparisons, files and pictures."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from looprop.display.data import number
-from looprop.display.html import escape, fragment
-from looprop.display.tables import Cell, Column, table
-from looprop.errors import DataError
+from looprop.display import number
+from looprop.errors import DataError, InputError
+from looprop.evaluation.page import SummaryTable, evaluation_fragment, evaluation_page, summary_table
 from looprop.evaluation.summary import MethodSummary, compare_methods, summarise_rows
 from looprop.files import check_schema, plain, read_json, to_json, write_whole
 from looprop.metrics import Comparison, get_metric
@@ -47,6 +47,37 @@ class Evaluation:
     def methods(self) -> list[str]:
         """The methods, in the order of the rows."""
         return [found.method for found in self.summary]
+
+    @property
+    def by_agreement(self) -> list[MethodSummary]:
+        """The summary sorted by the first metric, the best method first, undefined ones last."""
+        if not self.metrics:
+            return self.summary
+        first = self.metrics[0]
+        sign = -1.0 if get_metric(first).higher_is_better else 1.0
+        return sorted(self.summary, key=lambda s: sign * s.metrics[first].mean if s.metrics[first].count else math.inf)
+
+    @cached_property
+    def table(self) -> SummaryTable:
+        """The summary as columns and cells, the method closest to leave-one-out first: what pages, notebooks and
+        terminals show.
+        """
+        return summary_table(self)
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """On how many examples each method failed, where it did; `rows` have the errors."""
+        return {found.method: found.errors for found in self.summary if found.errors}
+
+    @property
+    def first_error(self) -> str:
+        """What the first method that failed said; nothing if none did."""
+        return next((row["error"] for row in self.rows if row["error"]), "")
+
+    def check(self) -> None:
+        """Raises where no method could be measured on any example."""
+        if all(row["error"] for row in self.rows):
+            raise InputError(f"no method could be measured on any example; the first error: {self.first_error}")
 
     def __repr__(self) -> str:
         first = self.metrics[0] if self.metrics else ""
@@ -88,9 +119,15 @@ class Evaluation:
         data |= {"metrics": list(self.metrics), "confidence": self.confidence, "seed": self.seed}
         return data | {"summary": [plain(found.to_dict(), found.method) for found in self.summary]}
 
-    def save(self, folder: str | Path) -> Path:
-        """Writes rows.parquet and evaluation.json into a folder, which is made if need be."""
-        place = Path(folder)
+    def save(self, path: str | Path) -> Path:
+        """Writes a page (.html), or everything but the rows (.json); any other name is a folder with rows.parquet and
+        evaluation.json, which is made if need be and can be loaded again. Returns the path.
+        """
+        place = Path(path)
+        if place.suffix.lower() == ".html":
+            return write_whole(place, evaluation_page(self).encode())
+        if place.suffix.lower() == ".json":
+            return write_whole(place, to_json(self.to_dict()))
         place.mkdir(parents=True, exist_ok=True)
         write_whole(place / "rows.parquet", parts.to_bytes(self.rows))
         write_whole(place / "evaluation.json", to_json(self.to_dict()))
@@ -98,7 +135,9 @@ class Evaluation:
 
     @classmethod
     def load(cls, folder: str | Path) -> "Evaluation":
-        """Reads what `save` wrote."""
+        """Reads the folder that `save` wrote."""
+        if Path(folder).is_file():
+            raise DataError(f"{folder} is one file: an evaluation is loaded from the folder that has its rows")
         data = read_json(Path(folder) / "evaluation.json")
         check_schema(data, SCHEMA, VERSION)
         try:
@@ -108,47 +147,4 @@ class Evaluation:
         return cls(rows, tuple(data["metrics"]), data["title"], data["about"], data["confidence"], data["seed"])
 
     def _repr_html_(self) -> str:
-        return fragment(f"<h2>{escape(self.title)}</h2>" + summary_table(self.summary, self.metrics))
-
-
-def summary_table(summary: Sequence[MethodSummary], metrics: Sequence[str]) -> str:
-    """The summary as an HTML table with bars; the best method of each metric is marked (leave-one-out itself has no
-    part in r).
-    """
-    best = {name: _best(summary, name) for name in metrics}
-    columns = [Column("method"), *(Column(name, bars=True, tip=get_metric(name).description) for name in metrics)]
-    columns += [
-        Column("n"),
-        Column("undefined"),
-        Column("errors"),
-        Column("cost", tip="forward passes per example"),
-        Column("seconds"),
-    ]
-    rows: list[list[str | Cell]] = []
-    for found in summary:
-        cells: list[str | Cell] = [found.method]
-        for name in metrics:
-            e = found.metrics[name]
-            tip = f"{number(e.low)} to {number(e.high)}, n = {e.count}"
-            cells.append(Cell(e.mean, e.low, e.high, tip=tip, best=best[name] == found.method))
-        used, undefined = _counts(found)
-        cells += [
-            Cell(used, text=str(used)),
-            Cell(undefined, text=str(undefined)),
-            Cell(found.errors, text=str(found.errors)),
-        ]
-        rows.append([*cells, Cell(found.cost), Cell(found.seconds)])
-    return table(columns, rows)
-
-
-def _counts(found: MethodSummary) -> tuple[int, int]:
-    """The fewest examples that a metric could use, and the most on which one was undefined."""
-    estimates = found.metrics.values()
-    return min((e.count for e in estimates), default=0), max((e.undefined for e in estimates), default=0)
-
-
-def _best(summary: Sequence[MethodSummary], metric: str) -> str | None:
-    sign = 1 if get_metric(metric).higher_is_better else -1
-    own = "loo" in get_metric(metric).needs
-    known = [s for s in summary if s.metrics[metric].count and not (own and s.method == "loo")]
-    return max(known, key=lambda s: sign * s.metrics[metric].mean).method if known else None
+        return evaluation_fragment(self)

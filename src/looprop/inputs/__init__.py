@@ -1,1 +1,47 @@
-"""What comes in: data sets, texts of one's own, demo sentences, partitions of tokens into features."""
+"""Texts and images to explain: data sets by name, files of one's own, subsets that can be drawn again."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from looprop.inputs.datasets import load_dataset
+    from looprop.inputs.demo import demo_sentences
+    from looprop.inputs.examples import Dataset, Example, make_dataset
+    from looprop.inputs.files import read_texts
+    from looprop.inputs.mnist import Digits, load_mnist
+    from looprop.inputs.reading import read_data
+
+# Imported when first used, so that what needs a name does not wait for numpy.
+_HOMES = {
+    "Dataset": "looprop.inputs.examples",
+    "Digits": "looprop.inputs.mnist",
+    "Example": "looprop.inputs.examples",
+    "demo_sentences": "looprop.inputs.demo",
+    "load_dataset": "looprop.inputs.datasets",
+    "load_mnist": "looprop.inputs.mnist",
+    "make_dataset": "looprop.inputs.examples",
+    "read_data": "looprop.inputs.reading",
+    "read_texts": "looprop.inputs.files",
+}
+
+__all__ = [
+    "Dataset",
+    "Digits",
+    "Example",
+    "demo_sentences",
+    "load_dataset",
+    "load_mnist",
+    "make_dataset",
+    "read_data",
+    "read_texts",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

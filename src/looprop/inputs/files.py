@@ -15,7 +15,7 @@ from typing import IO, Any
 from looprop.errors import DataError
 from looprop.inputs.examples import Dataset, Example, make_dataset
 
-Row = dict[str, Any]
+Record = dict[str, Any]
 USUAL_COLUMNS = ("text", "sentence")
 
 
@@ -55,7 +55,7 @@ def read_texts(
     return make_dataset(path.name, "all", examples, labels=labels or (), limit=limit, seed=seed)
 
 
-def read_rows(path: str | Path, *, columns: Sequence[str] = ()) -> Iterator[tuple[int, Row]]:
+def read_rows(path: str | Path, *, columns: Sequence[str] = ()) -> Iterator[tuple[int, Record]]:
     """The rows of a file with their numbers; `columns` must be in every one of them. A .txt
     has the one column "text".
     """
@@ -96,24 +96,24 @@ def _open(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", newline="")
 
 
-def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _text_rows(path: Path) -> Iterator[tuple[int, Record]]:
     with _open(path) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield number, {"text": line.rstrip("\r\n")}
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _csv_rows(path: Path) -> Iterator[tuple[int, Record]]:
     with _open(path) as file:
         yield from _table(path, csv.reader(file, strict=True))
 
 
-def _tsv_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _tsv_rows(path: Path) -> Iterator[tuple[int, Record]]:
     with _open(path) as file:  # as GLUE has it: a quotation mark in a .tsv is a character like others
         yield from _table(path, csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def _table(path: Path, lines: Iterator[list[str]]) -> Iterator[tuple[int, Row]]:
+def _table(path: Path, lines: Iterator[list[str]]) -> Iterator[tuple[int, Record]]:
     header = next(lines, [])
     if len(set(header)) != len(header):
         raise DataError(f"{path}: expected a header with different names, got {', '.join(header)}")
@@ -127,7 +127,7 @@ def _table(path: Path, lines: Iterator[list[str]]) -> Iterator[tuple[int, Row]]:
         yield number, dict(zip(header, fields, strict=True))
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _json_rows(path: Path) -> Iterator[tuple[int, Record]]:
     with _open(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -143,7 +143,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
             yield number, row
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Record]]:
     import pyarrow
     import pyarrow.parquet
 
@@ -158,7 +158,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
         raise DataError(f"{path}: expected a Parquet file ({error})") from error
 
 
-READERS: dict[str, Callable[[Path], Iterator[tuple[int, Row]]]] = {
+READERS: dict[str, Callable[[Path], Iterator[tuple[int, Record]]]] = {
     "txt": _text_rows,
     "csv": _csv_rows,
     "tsv": _tsv_rows,
@@ -167,7 +167,7 @@ READERS: dict[str, Callable[[Path], Iterator[tuple[int, Row]]]] = {
 }
 
 
-def _cell(path: Path, number: int, row: Row, column: str) -> Any:
+def _cell(path: Path, number: int, row: Record, column: str) -> Any:
     if column not in row:
         raise DataError(
             f"{path}: row {number}: expected a column {column!r}, got {', '.join(map(repr, row)) or 'none'}"
@@ -175,7 +175,7 @@ def _cell(path: Path, number: int, row: Row, column: str) -> Any:
     return row[column]
 
 
-def _usual_column(path: Path, row: Row) -> str:
+def _usual_column(path: Path, row: Record) -> str:
     for column in USUAL_COLUMNS:
         if column in row:
             return column

@@ -1,8 +1,7 @@
 """Scores that know nothing of the model, to put a correlation with leave-one-out in proportion: a method must beat
-them.
+them. Random scores are the third of them: the method `random`.
 """
 
-import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,22 +9,11 @@ from numpy.typing import NDArray
 
 from looprop.errors import InputError, UnknownNameError
 
-YARDSTICKS = ("random", "position", "length")
+YARDSTICKS = ("position", "length")
 
 # What tokenizers write before a piece that goes on with a word (WordPiece) or begins one (byte-level BPE,
 # SentencePiece).
 MARKERS = ("##", "Ġ", "▁")
-
-
-def random_scores(text: str, count: int, *, seed: int = 0) -> NDArray[np.float64]:
-    """Standard normal scores that depend on nothing but the text, the number of features and the seed: the same on
-    every machine and run.
-
-    >>> bool((random_scores("a film", 3) == random_scores("a film", 3)).all())
-    True
-    """
-    digest = hashlib.sha256(f"{seed}\0{text}".encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest, "big")).standard_normal(count)
 
 
 def position_scores(count: int) -> NDArray[np.float64]:
@@ -52,17 +40,13 @@ def length_scores(features: Sequence[str], special: Sequence[bool] | None = None
     )
 
 
-def yardstick(
-    name: str, *, text: str, features: Sequence[str], special: Sequence[bool] | None = None, seed: int = 0
-) -> NDArray[np.float64]:
-    """The scores of the yardstick of that name, one per feature: "random", "position" or "length".
+def yardstick(name: str, *, features: Sequence[str], special: Sequence[bool] | None = None) -> NDArray[np.float64]:
+    """The scores of the yardstick of that name, one per feature: "position" or "length".
 
-    >>> yardstick("length", text="so good", features=["so", "good"]).tolist()
+    >>> yardstick("length", features=["so", "good"]).tolist()
     [2.0, 4.0]
     """
     match name:
-        case "random":
-            return random_scores(text, len(features), seed=seed)
         case "position":
             return position_scores(len(features))
         case "length":

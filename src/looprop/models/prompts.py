@@ -3,27 +3,28 @@
 from collections.abc import Callable
 from typing import Any
 
-from looprop.errors import InputError, TargetError
+import torch
+
+from looprop.errors import InputError
 from looprop.models.adapter import Adapter
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.target import TargetLike
 from looprop.models.text import TextAdapter
 
 
-def text_adapter(adapter: Adapter) -> TextAdapter:
-    """The adapter of a model that reads texts; any other raises."""
+def check_reads_texts(adapter: Adapter) -> None:
+    """Raise unless the model reads texts."""
     if not isinstance(adapter, TextAdapter):
         raise InputError(
             f"{adapter.name} does not read texts: explain it from Python, see docs/how-to/vision-transformer.md"
         )
-    return adapter
 
 
-def language_model(adapter: Adapter, option: str) -> CausalLanguageModel:
-    """The adapter of a language model; any other raises."""
+def language_model(adapter: Adapter, what: str) -> CausalLanguageModel:
+    """The adapter of a language model; any other raises, with `what` was wanted of it."""
     if not isinstance(adapter, CausalLanguageModel):
         raise InputError(
-            f"{option} is for language models, and {adapter.name} is a {type(adapter.model).__name__}; give the text "
+            f"{what} is for language models, and {adapter.name} is a {type(adapter.model).__name__}; give the text "
             "alone"
         )
     return adapter
@@ -37,7 +38,7 @@ def chat_text(tokenizer: Any, prompt: str, system: str | None = None) -> str:
     """
     if not getattr(tokenizer, "chat_template", None):
         if system:
-            raise InputError("--system needs a model with a chat template, and this one has none")
+            raise InputError("a system turn needs a model with a chat template, and this one has none")
         return prompt
     turns = [{"role": "system", "content": system}] if system else []
     turns.append({"role": "user", "content": prompt})
@@ -50,13 +51,15 @@ def chat_text(tokenizer: Any, prompt: str, system: str | None = None) -> str:
     for text in (rendered, rendered.removeprefix(first)):
         if tokenizer(text)["input_ids"] == wanted:
             return text
-    raise InputError("this tokenizer adds tokens that the chat template does not have: use --no-chat")
+    raise InputError(
+        "this tokenizer adds tokens that the chat template does not have: give the prompt without the template"
+    )
 
 
 def generated(adapter: CausalLanguageModel, text: str, tokens: int) -> str:
-    """What the model itself says next, by always taking the likeliest token."""
-    import torch
-
+    """What the model itself says next, by always taking the likeliest token; nothing if it ends its answer at once."""
+    if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
+        raise InputError(f"max_new_tokens must be an integer >= 1, got {tokens!r}")
     encoded = adapter.encode(text)
     with adapter.evaluating(), torch.inference_mode():
         answer = adapter.model.generate(  # type: ignore[operator]
@@ -66,10 +69,6 @@ def generated(adapter: CausalLanguageModel, text: str, tokens: int) -> str:
             pad_token_id=getattr(adapter.tokenizer, "pad_token_id", None) or 0,
         )
     said: str = adapter.tokenizer.decode(answer[0, len(encoded) :], skip_special_tokens=True)
-    if not said:
-        raise TargetError(
-            "the model ends its answer at once: there is no continuation to explain; give one with --continuation"
-        )
     return said
 
 

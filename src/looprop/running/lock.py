@@ -1,12 +1,17 @@
-"""One process per run folder: a lock that the system itself gives back when its holder dies, however it dies."""
+"""One process per run folder: a lock that the system itself gives back when its holder dies, however it dies.
 
-import fcntl
+Beside the lock lies a note with the name of its holder. Both are removed when the lock is given back. So whoever opened
+the file just before may get the lock of a file that is gone, which guards nothing: then it starts again.
+"""
+
+import contextlib
 import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+
+from filelock import BaseFileLock, FileLock, Timeout
 
 from looprop.errors import DataError
 
@@ -14,34 +19,51 @@ from looprop.errors import DataError
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock file `path`, which is removed afterwards; a second process that asks is told who has it."""
+    note = path.with_name(f"{path.name}.holder")
+    lock = _taken(path, note)
+    try:
+        note.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        yield
+    finally:
+        # Still locked, so that nobody else's files are removed. Windows keeps a file that is open: there the lock
+        # itself removes it.
+        for mine in (note, path):
+            with contextlib.suppress(OSError):
+                mine.unlink()
+        lock.release()
+
+
+def _taken(path: Path, note: Path) -> BaseFileLock:
+    lock = FileLock(path)
     while True:
-        with path.open("a+", encoding="utf-8") as file:
-            _take(file, path)
-            # Between opening and locking, its last holder may have removed the file: then the lock of another file was
-            # taken.
-            if not _same(file, path):
-                continue
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
-            return
+        path.touch()
+        opened = _identity(path)
+        free = True
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            free = False
+        if opened is None or _identity(path) != opened:
+            lock.release()
+        elif free:
+            return lock
+        else:
+            raise DataError(
+                f"{path.parent} is in use by {_holder(note)}: wait for it, stop it, or use another folder"
+            ) from None
 
 
-def _take(file: IO[str], path: Path) -> None:
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file stands at this path; None where there is none."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        holder = file.read().strip() or "another process"
-        raise DataError(f"{path.parent} is in use by {holder}: wait for it, stop it, or use another folder") from None
-
-
-def _same(file: IO[str], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+        found = path.stat()
     except FileNotFoundError:
-        return False
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _holder(note: Path) -> str:
+    try:
+        return note.read_text(encoding="utf-8").strip() or "another process"
+    except (OSError, UnicodeDecodeError):
+        return "another process"

@@ -14,10 +14,11 @@ from looprop.running.store import Store
 EXAMPLES, SECONDS = 64, 10.0
 
 Work = Callable[[Any], list[Row]]
+"""Computes one example: takes a task, gives the rows that are kept of it."""
 
 
-class Named(Protocol):
-    """One example of a run, known by its name."""
+class HasId(Protocol):
+    """A task, of which only this is known here: the name of its example in the store."""
 
     @property
     def id(self) -> str: ...
@@ -25,7 +26,7 @@ class Named(Protocol):
 
 def run_missing(
     store: Store,
-    tasks: Sequence[Named],
+    tasks: Sequence[HasId],
     work: Work,
     *,
     title: str = "",
@@ -42,12 +43,13 @@ def run_missing(
     failed: ShardError | None = None
     with progress_bar(title, len(tasks), done=len(tasks) - len(missing), show=progress) as advance:
         results = get_engine(engine)(work, missing)
+        parts = (
+            _shards(results, advance)
+            if isinstance(results, Sharded)
+            else _gathered(results, advance, examples, seconds)
+        )
         try:
-            for rows in (
-                _shards(results, advance)
-                if isinstance(results, Sharded)
-                else _parts(results, advance, examples, seconds)
-            ):
+            for rows in parts:
                 store.add(rows)
         except ShardError as error:
             failed = error
@@ -65,10 +67,10 @@ def _shards(results: Sharded, advance: Advance) -> Iterator[list[Row]]:
     """One part per shard, at once: what arrived is never computed again."""
     for shard in results.batches():
         yield [row for rows in shard for row in rows]
-        advance(len(shard), results.status())
+        advance(results.status(), len(shard))
 
 
-def _parts(results: Iterable[list[Row]], advance: Advance, examples: int, seconds: float) -> Iterator[list[Row]]:
+def _gathered(results: Iterable[list[Row]], advance: Advance, examples: int, seconds: float) -> Iterator[list[Row]]:
     """Results gathered into parts; what was computed before an interruption is handed out before it goes on its way."""
     pending: list[list[Row]] = []
     last = time.monotonic()

@@ -1,7 +1,8 @@
-"""A bar with rate and remaining time."""
+"""A bar on standard error, with rate and remaining time, or whatever else wants to hear how far a run is."""
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from rich.console import Console
@@ -10,12 +11,15 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.progress import Task as Bar
 from rich.text import Text
+
+from looprop.display.data import visible
 
 
 class _Rate(ProgressColumn):
@@ -28,18 +32,66 @@ class _Rate(ProgressColumn):
 
 
 class Advance(Protocol):
-    """Says that one more, or several, are done, and what there is to say about it."""
+    """Says that one more, or several, are done, and what there is to say about it or comes next."""
 
-    def __call__(self, count: int = 1, note: str = "") -> None: ...
+    def __call__(self, note: str = "", count: int = 1) -> None: ...
+
+
+def shown_by(progress: bool | Advance, title: str, total: int) -> AbstractContextManager[Advance]:
+    """What an argument `progress` asks for: True a bar of our own, False nothing, a function to be called itself."""
+    return nullcontext(progress) if callable(progress) else progress_bar(title, total, show=progress)
 
 
 @contextmanager
-def progress_bar(title: str, total: int, *, done: int = 0, show: bool = True) -> Iterator[Advance]:
-    """A bar with rate and remaining time on standard error; gives a function that says "one more"."""
-    note = TextColumn("{task.fields[note]}", markup=False)
-    counts = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(
-        TextColumn("{task.description}"), *counts, note, console=Console(stderr=True), disable=not show
-    ) as progress:
-        bar = progress.add_task(title, total=total, completed=done, note="")
-        yield lambda count=1, note="": progress.update(bar, advance=count, note=note)
+def progress_bar(
+    title: str,
+    total: int | None = None,
+    *,
+    done: int = 0,
+    note: str = "",
+    show: bool = True,
+    patience: float = 0.0,
+    transient: bool = False,
+) -> Iterator[Advance]:
+    """A bar with rate and remaining time on standard error; gives a function that says "one more".
+
+    total: None where nobody can tell. patience: it appears after so many seconds. transient: nothing of it stays.
+    """
+    if not show:
+        yield _unheard
+        return
+    counts = (MofNCompleteColumn(), _Rate(), TimeElapsedColumn(), TimeRemainingColumn())
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        *(counts if total else (TimeElapsedColumn(),)),
+        console=Console(stderr=True),
+        transient=transient,
+    )
+    task = bar.add_task(_said(title, note), total=total, completed=done)
+    with _started(bar, patience):
+        yield lambda note="", count=1: bar.update(task, advance=count, description=_said(title, note) if note else None)
+
+
+@contextmanager
+def _started(bar: Progress, patience: float) -> Iterator[None]:
+    timer = threading.Timer(patience, bar.start)
+    timer.daemon = True
+    timer.start() if patience else bar.start()
+    try:
+        yield
+    finally:
+        if patience:
+            timer.cancel()
+            # If it has gone off it may still be starting the bar.
+            timer.join(timeout=1.0)
+        bar.stop()
+
+
+def _unheard(note: str = "", count: int = 1) -> None:
+    pass
+
+
+def _said(title: str, note: str) -> str:
+    return visible("  ".join(part for part in (title, note) if part))

@@ -2,17 +2,15 @@
 
     manifest.json                    what is computed, from what, with what; every session that worked on it
     parts/00007-<sha256>.parquet     rows of some examples; the name holds the checksum of the content
-    lock                             held by the process that writes
+    lock, lock.holder                held by the process that writes, and its name
 
 A part appears whole or not at all (written beside, synced, renamed), so a run can be killed at any moment.
 """
 
-import contextlib
 import errno
 import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from looprop.errors import DataError
+from looprop.files import HALF_WRITTEN, write_whole
 from looprop.running import parts, provenance
 from looprop.running.lock import locked
 from looprop.running.parts import Row
@@ -105,7 +104,7 @@ class Store:
 
     def _write(self, path: Path, content: bytes) -> None:
         try:
-            write_durably(path, content)
+            write_whole(path, content, durable=True)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DataError(
@@ -113,26 +112,6 @@ class Store:
                     "make room and give the same command again, the run goes on from there"
                 ) from error
             raise DataError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Written beside, synced to the disk, then renamed: after a crash the file is there as a whole or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def read_part(path: Path) -> list[Row] | None:
@@ -242,8 +221,9 @@ def _opened(
     where, damaged = read_parts(place)
     for path in damaged:
         path.replace(path.with_suffix(".damaged"))
-    for path in (place / "parts").glob(".*.tmp"):  # left by a process that was killed
-        path.unlink()
+    for pattern in (f"parts/.*{HALF_WRITTEN}", f".manifest.json.*{HALF_WRITTEN}"):
+        for path in place.glob(pattern):  # left by a process that was killed
+            path.unlink()
     store = Store(place, manifest, where)
     session: dict[str, Any] = {"started": provenance.now(), "finished": None, "versions": provenance.versions()}
     session |= {"hardware": provenance.hardware(), "damaged": [path.name for path in damaged]}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from looprop.errors import EngineError
+from looprop.errors import ClusterError
 
 # Ray itself would go on trying for two minutes, and then end the process.
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 20.0
@@ -22,7 +22,7 @@ def import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise EngineError("engine 'ray' needs Ray, which is not installed: pip install 'looprop[ray]'") from None
+        raise ClusterError("engine 'ray' needs Ray, which is not installed: pip install 'looprop[ray]'") from None
     return ray
 
 
@@ -39,7 +39,7 @@ def connected(address: str | None) -> Iterator[Any]:
     try:
         ray.init(address=address, **options)
     except (ConnectionError, RuntimeError, ValueError, SystemExit) as error:
-        raise EngineError(f"cannot connect to a Ray cluster at {address or 'this machine'}: {error}") from error
+        raise ClusterError(f"cannot connect to a Ray cluster at {address or 'this machine'}: {error}") from error
     try:
         yield ray
     finally:
@@ -52,18 +52,18 @@ def check_address(address: str | None) -> None:
         return
     assert address is not None
     if "://" in address:
-        raise EngineError(
+        raise ClusterError(
             f"address {address!r} is for Ray Client; expected host:port of the head of a cluster, from one of its "
             "machines"
         )
     # In brackets where the host is an IPv6 address.
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        raise EngineError(f"address must be host:port, 'auto' or 'local', got {address!r}")
+        raise ClusterError(f"address must be host:port, 'auto' or 'local', got {address!r}")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
-        raise EngineError(
+        raise ClusterError(
             f"no Ray cluster can be reached at {address}: {getattr(error, 'strerror', None) or error}"
         ) from error
     # In a process of its own: Ray's own checks cannot be interrupted.
@@ -71,16 +71,16 @@ def check_address(address: str | None) -> None:
     try:
         answer = subprocess.run(question, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise EngineError(
+        raise ClusterError(
             f"what listens at {address} did not answer like a Ray cluster within {ANSWER_SECONDS:.0f} seconds"
         ) from None
     if answer.returncode:
         reason = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise EngineError(f"what answers at {address} is no Ray cluster, or one of another version: {reason}")
+        raise ClusterError(f"what answers at {address} is no Ray cluster, or one of another version: {reason}")
 
 
 @dataclass(frozen=True)
-class Need:
+class WorkerSize:
     """What one worker takes: processors, GPUs (or a share of one), bytes of memory."""
 
     processors: int

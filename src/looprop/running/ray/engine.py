@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from looprop.errors import EngineError, InputError, ShardError
+from looprop.errors import ClusterError, InputError, ShardError
 from looprop.running.provenance import versions
-from looprop.running.ray.connecting import BASE_MEMORY, Need, check_address, connected, import_ray, rooms
-from looprop.running.ray.ledger import Entry, Ledger
+from looprop.running.ray.connecting import BASE_MEMORY, WorkerSize, check_address, connected, import_ray, rooms
+from looprop.running.ray.ledger import Ledger, Tally
 from looprop.running.ray.sending import Parcel, pack_work
 from looprop.running.ray.shards import ATTEMPTS, Shard, Shards, said
-from looprop.running.ray.workers import Answer, Worker
+from looprop.running.ray.workers import ShardOutcome, Worker
 
 IN_FLIGHT = 2  # shards per worker: one that it computes, one that lies ready
 LOOK_SECONDS = 2.0  # how often the driver looks for machines that came
@@ -91,13 +91,13 @@ class RayRun:
 
 @dataclass(eq=False)
 class _Hand:
-    """A worker as the driver sees it, loading until it has an entry in the ledger. pending: shards by promised answer,
+    """A worker as the driver sees it, loading until it has a tally in the ledger. pending: shards by promised answer,
     oldest first.
     """
 
     actor: Any
     ready: Any
-    entry: Entry | None = None
+    tally: Tally | None = None
     pending: dict[Any, Shard] = field(default_factory=dict)
 
 
@@ -106,12 +106,12 @@ class _Dispatch:
         self.ray, self.engine, self.shards, self.ledger = ray, engine, shards, ledger
         found = rooms(ray.nodes())
         gpus = engine.gpus if engine.gpus is not None else float(any(room.get("GPU") for room in found.values()))
-        self.need = Need(engine.threads, gpus, BASE_MEMORY + int(1.3 * parcel.size))
-        if not any(map(self.need.fits, found.values())):
+        self.size = WorkerSize(engine.threads, gpus, BASE_MEMORY + int(1.3 * parcel.size))
+        if not any(map(self.size.fits, found.values())):
             have = "; ".join(
                 f"{room.get('CPU', 0):g} CPU, {room.get('memory', 0) / 2**30:.1f} GB" for room in found.values()
             )
-            raise EngineError(f"no machine of the cluster has room for a worker ({self.need}); there are: {have}")
+            raise ClusterError(f"no machine of the cluster has room for a worker ({self.size}); there are: {have}")
         self.parcel = ray.put(parcel)
         self.hands: list[_Hand] = []
         self.deaths = 0  # workers that died while they loaded, since the last one that did not
@@ -122,11 +122,11 @@ class _Dispatch:
         while self.shards or any(hand.pending for hand in self.hands):
             self._engage()
             for hand in self.hands:
-                while hand.entry and len(hand.pending) < IN_FLIGHT and self.shards:
-                    shard = self.shards.take(workers=len(self.hands), speed=hand.entry.speed)
+                while hand.tally and len(hand.pending) < IN_FLIGHT and self.shards:
+                    shard = self.shards.take(workers=len(self.hands), speed=hand.tally.speed)
                     hand.pending[hand.actor.compute.remote(shard.items)] = shard
             owners = {
-                promise: hand for hand in self.hands for promise in ([*hand.pending] if hand.entry else [hand.ready])
+                promise: hand for hand in self.hands for promise in ([*hand.pending] if hand.tally else [hand.ready])
             }
             if not owners:
                 time.sleep(0.2)
@@ -143,31 +143,31 @@ class _Dispatch:
         if now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
-        wanted = sum(map(self.need.fits, rooms(self.ray.nodes()).values()))
+        wanted = sum(map(self.size.fits, rooms(self.ray.nodes()).values()))
         wanted = min(wanted, self.engine.workers or wanted)
-        if wanted or any(hand.entry for hand in self.hands):
+        if wanted or any(hand.tally for hand in self.hands):
             self._alive = now
         elif now - self._alive > PATIENCE:
-            raise EngineError(
-                f"no machine of the cluster has had room for a worker ({self.need}) for {PATIENCE:.0f} seconds"
+            raise ClusterError(
+                f"no machine of the cluster has had room for a worker ({self.size}) for {PATIENCE:.0f} seconds"
             )
         while len(self.hands) < wanted:
             options = {
-                "num_cpus": self.need.processors,
-                "num_gpus": self.need.gpus,
-                "memory": self.need.memory,
+                "num_cpus": self.size.processors,
+                "num_gpus": self.size.gpus,
+                "memory": self.size.memory,
                 "max_restarts": 0,
             }
             actor = self.ray.remote(Worker).options(**options).remote(self.engine.threads)
-            self.hands.append(_Hand(actor, actor.prepare.remote(self.parcel, versions(), self.need.gpus > 0)))
+            self.hands.append(_Hand(actor, actor.prepare.remote(self.parcel, versions(), self.size.gpus > 0)))
 
     def _receive(self, hand: _Hand, promise: Any) -> list[Any]:
         exceptions = self.ray.exceptions
         try:
             answer = self.ray.get(promise)
         except exceptions.RayTaskError as error:
-            if hand.entry is None:
-                raise EngineError(str(getattr(error, "cause", None) or error)) from error
+            if hand.tally is None:
+                raise ClusterError(str(getattr(error, "cause", None) or error)) from error
             # The answer could not be sent: not the fault of the worker.
             shard = hand.pending.pop(promise)
             self.shards.fail(shard, shard.items, said(getattr(error, "cause", None) or error))
@@ -175,17 +175,17 @@ class _Dispatch:
         except exceptions.RayError as error:
             self._bury(hand, error)
             return []
-        if hand.entry is None:
+        if hand.tally is None:
             self.deaths = 0
-            hand.entry = self.ledger.welcome(answer)
+            hand.tally = self.ledger.welcome(answer)
             return []
-        return self._enter(hand, hand.entry, hand.pending.pop(promise), answer)
+        return self._enter(hand.tally, hand.pending.pop(promise), answer)
 
-    def _enter(self, hand: _Hand, entry: Entry, shard: Shard, answer: Answer) -> list[Any]:
-        self.ledger.enter(entry, shard.cost, answer)
-        for i, error in answer.errors.items():
+    def _enter(self, tally: Tally, shard: Shard, outcome: ShardOutcome) -> list[Any]:
+        self.ledger.enter(tally, shard.cost, outcome)
+        for i, error in outcome.errors.items():
             self.shards.fail(shard, [shard.items[i]], error)
-        return list(answer.results.values())
+        return list(outcome.results.values())
 
     def _bury(self, hand: _Hand, error: Exception) -> None:
         """A worker is gone, or cannot be heard: nothing that it may still say is listened
@@ -194,12 +194,12 @@ class _Dispatch:
         self.hands.remove(hand)
         self.ray.kill(hand.actor)
         reason = f"the worker died: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        if hand.entry is None:
+        if hand.tally is None:
             self.deaths += 1
             if self.deaths >= ATTEMPTS:
-                raise EngineError(f"workers die while they load the model: {reason}")
+                raise ClusterError(f"workers die while they load the model: {reason}")
             return
-        hand.entry.ended = time.monotonic()
+        hand.tally.ended = time.monotonic()
         # The first is the one that it was computing; the others had only been sent.
         for i, shard in enumerate(hand.pending.values()):
             self.ledger.lost += 1

@@ -4,12 +4,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from looprop.running.ray.workers import Answer, Place
+from looprop.running.ray.workers import Place, ShardOutcome
 
 
 @dataclass
-class Entry:
-    """One worker's account. busy: seconds it computed. cpu: of its processors. ended: when it died, or None."""
+class Tally:
+    """What one worker did. busy: seconds it computed. cpu: of its processors. ended: when it died, or None."""
 
     place: Place
     began: float
@@ -32,30 +32,30 @@ class Entry:
 
 @dataclass
 class Ledger:
-    """The accounts of all workers, living and dead. lost: how many shards went down with their worker."""
+    """What all workers did, living and dead. lost: how many shards went down with their worker."""
 
-    entries: list[Entry] = field(default_factory=list)
+    tallies: list[Tally] = field(default_factory=list)
     lost: int = 0
     started: float = field(default_factory=time.monotonic)
 
-    def welcome(self, place: Place) -> Entry:
+    def welcome(self, place: Place) -> Tally:
         """A new worker."""
-        entry = Entry(place, time.monotonic())
-        self.entries.append(entry)
-        return entry
+        tally = Tally(place, time.monotonic())
+        self.tallies.append(tally)
+        return tally
 
-    def enter(self, entry: Entry, cost: float, answer: Answer) -> None:
+    def enter(self, tally: Tally, cost: float, outcome: ShardOutcome) -> None:
         """A shard came back."""
-        entry.shards += 1
-        entry.examples += len(answer.results)
-        entry.cost += cost
-        entry.busy += answer.seconds
-        entry.cpu += answer.cpu
+        tally.shards += 1
+        tally.examples += len(outcome.results)
+        tally.cost += cost
+        tally.busy += outcome.seconds
+        tally.cpu += outcome.cpu
 
     def status(self) -> str:
         """A few words for the progress bar: how many workers, and what each does per second."""
         now = time.monotonic()
-        rates = sorted(entry.examples / entry.present(now) for entry in self.entries if entry.ended is None)
+        rates = sorted(tally.examples / tally.present(now) for tally in self.tallies if tally.ended is None)
         if not rates:
             return "waiting for workers"
         shown = " ".join(f"{rate:.2g}" for rate in rates) if len(rates) <= 4 else f"{rates[0]:.2g} to {rates[-1]:.2g}"
@@ -65,24 +65,24 @@ class Ledger:
         """Plain data for the manifest. waiting: the share of the workers' time in which they did not compute."""
         now = time.monotonic()
         machines: dict[str, int] = {}
-        for entry in self.entries:
-            machines[entry.place.machine] = machines.get(entry.place.machine, 0) + 1
-        present = sum(entry.present(now) for entry in self.entries)
-        busy = sum(entry.busy for entry in self.entries)
+        for tally in self.tallies:
+            machines[tally.place.machine] = machines.get(tally.place.machine, 0) + 1
+        present = sum(tally.present(now) for tally in self.tallies)
+        busy = sum(tally.busy for tally in self.tallies)
         workers = [
             {
-                "machine": entry.place.machine,
-                "device": entry.place.device,
-                "threads": entry.place.threads,
-                "torch": entry.place.torch,
-                "shards": entry.shards,
-                "examples": entry.examples,
-                "busy": round(entry.busy, 3),
-                "cpu": round(entry.cpu, 3),
-                "present": round(entry.present(now), 3),
-                "died": entry.ended is not None,
+                "machine": tally.place.machine,
+                "device": tally.place.device,
+                "threads": tally.place.threads,
+                "torch": tally.place.torch,
+                "shards": tally.shards,
+                "examples": tally.examples,
+                "busy": round(tally.busy, 3),
+                "cpu": round(tally.cpu, 3),
+                "present": round(tally.present(now), 3),
+                "died": tally.ended is not None,
             }
-            for entry in self.entries
+            for tally in self.tallies
         ]
         waiting = round(1 - min(1.0, busy / present), 4) if present else None
         seconds = round(now - self.started, 3)

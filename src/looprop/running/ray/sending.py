@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from looprop.errors import EngineError, ModelError
+from looprop.errors import ClusterError, ModelError
 from looprop.models.adapter import Adapter, Origin
 from looprop.models.loading import load_adapter
 from looprop.running.provenance import weights_hash
@@ -43,7 +43,7 @@ def pack_work(work: Any) -> Parcel:
             if obj.origin is not None:
                 return "named", obj.origin, weights_hash(obj.model)
             if any(parameter.device.type != "cpu" for parameter in obj.model.parameters()):
-                raise EngineError(
+                raise ClusterError(
                     f"{obj.name} is on {obj.device}: a ready-made model is sent from the CPU, workers put it on their "
                     "GPU"
                 )
@@ -53,7 +53,7 @@ def pack_work(work: Any) -> Parcel:
     try:
         Pickler(sink).dump(work)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
-        raise EngineError(f"the work cannot be sent to other processes: {error}") from error
+        raise ClusterError(f"the work cannot be sent to other processes: {error}") from error
     size = sum(p.numel() * p.element_size() for adapter in adapters for p in adapter.model.parameters())
     known = [longest for adapter in adapters if (longest := getattr(adapter, "longest", None)) is not None]
     return Parcel(sink.getvalue(), size, max(known, default=None))

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from looprop.errors import EngineError
+from looprop.errors import ClusterError
 from looprop.running.provenance import versions
 from looprop.running.ray.sending import Parcel, unpack_work
 from looprop.running.ray.shards import said
@@ -28,7 +28,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ShardOutcome:
     """What became of a shard: results by position, errors by position, the seconds that it took, and those of its
     processors.
     """
@@ -51,7 +51,7 @@ class Worker:
         """Load everything. What is raised here ends the run: it would be the same for every shard."""
         machine, here = socket.gethostname(), versions()
         if here["looprop"] != expected["looprop"]:
-            raise EngineError(
+            raise ClusterError(
                 f"looprop is {here['looprop']} on {machine} and {expected['looprop']} on the driver: install one "
                 "version"
             )
@@ -59,11 +59,11 @@ class Worker:
         try:
             self._work = unpack_work(parcel, device)
         except Exception as error:  # not every error can be sent, its words can
-            raise EngineError(f"{machine} could not load what it needs: {type(error).__name__}: {error}") from None
+            raise ClusterError(f"{machine} could not load what it needs: {type(error).__name__}: {error}") from None
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
         return Place(machine, os.getpid(), name, torch.get_num_threads(), here["torch"])
 
-    def compute(self, items: Sequence[Any]) -> Answer:
+    def compute(self, items: Sequence[Any]) -> ShardOutcome:
         """Every item of a shard; one that fails does not keep the others from being computed."""
         start, start_cpu = time.perf_counter(), time.process_time()
         results: dict[int, Any] = {}
@@ -73,4 +73,4 @@ class Worker:
                 results[i] = self._work(item)
             except Exception as error:
                 errors[i] = said(error)
-        return Answer(results, errors, time.perf_counter() - start, time.process_time() - start_cpu)
+        return ShardOutcome(results, errors, time.perf_counter() - start, time.process_time() - start_cpu)

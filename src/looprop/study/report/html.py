@@ -4,8 +4,7 @@ import base64
 import math
 from collections.abc import Sequence
 
-from looprop.display.html import card, facts, page, paragraph
-from looprop.display.tables import Cell, Column, table
+from looprop.display import Cell, Column, card, facts, page, paragraph, table
 from looprop.study.report.contents import Contents, run_facts
 from looprop.study.report.grids import Grid, Measured
 

@@ -12,9 +12,9 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import nn
 
+from looprop.files import write_whole
 from looprop.inputs.mnist import Digits
 from looprop.running.provenance import weights_hash
-from looprop.running.store import write_durably
 from looprop.study.kinds.networks.digits import shrink
 from looprop.study.kinds.networks.linear_attention import LinearAttention
 
@@ -61,7 +61,7 @@ def trained(run_folder: Path, training: Digits, test: Digits, seed: int) -> Line
     network = train(training, seed=seed)
     about = {"seed": str(seed), "accuracy": repr(accuracy(network, test))}
     content = save_tensors(network.state_dict(), metadata=about)
-    write_durably(folder / f"seed-{seed}-{weights_hash(network)[:16]}.safetensors", content)
+    write_whole(folder / f"seed-{seed}-{weights_hash(network)[:16]}.safetensors", content, durable=True)
     return network
 
 

@@ -1,0 +1,67 @@
+"""The summary of an evaluation as a table, the method closest to leave-one-out first: one description of columns and
+cells, drawn by pages, notebooks and terminals.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from looprop.display import Cell, Column, card, escape, estimated, fragment, page, table, two_decimals
+from looprop.evaluation.summary import MethodSummary
+from looprop.metrics import Metric, get_metric
+
+if TYPE_CHECKING:
+    from looprop.evaluation.result import Evaluation
+
+HEADINGS = {"loo-r": "LOO r", "loo-r-no-special": "no special", "loo-r-paper": "LOO r", "morf": "MoRF", "lerf": "LeRF"}
+WITH_BARS = ("loo-r", "loo-r-paper", "delta")
+
+SummaryTable = tuple[list[Column], list[list[str | Cell]]]
+"""Columns and rows, as `looprop.display.table` and `looprop.display.terminal.data_table` take them."""
+
+
+def summary_table(evaluation: "Evaluation") -> SummaryTable:
+    """A column for every metric, with the best method marked (leave-one-out itself has no part in r), then time, cost
+    and, where a method failed, on how many examples.
+    """
+    metrics, some_failed = {name: get_metric(name) for name in evaluation.metrics}, bool(evaluation.failed)
+    best = {name: _best(evaluation.summary, metric) for name, metric in metrics.items()}
+    columns = [Column("method")]
+    columns += [
+        Column(HEADINGS.get(name, name), bars=name in WITH_BARS, tip=metric.description)
+        for name, metric in metrics.items()
+    ]
+    columns += [Column("ms", tip="milliseconds per example"), Column("cost", tip="forward passes per example")]
+    columns += [Column("failed", tip="examples on which the method failed")] if some_failed else []
+    rows: list[list[str | Cell]] = []
+    for found in evaluation.by_agreement:
+        means = [
+            estimated(e.mean, e.low, e.high, count=e.count, undefined=e.undefined, best=best[name] == found.method)
+            for name, e in found.metrics.items()
+        ]
+        spent = [Cell(value, text=two_decimals(value)) for value in (1000 * found.seconds, found.cost)]
+        failed = [Cell(found.errors, text=str(found.errors))] if some_failed else []
+        rows.append([found.method, *means, *spent, *failed])
+    return columns, rows
+
+
+def _best(summary: Sequence[MethodSummary], metric: Metric) -> str | None:
+    sign = 1 if metric.higher_is_better else -1
+    known = [s for s in summary if s.metrics[metric.name].count and not (s.method == "loo" and "loo" in metric.needs)]
+    return max(known, key=lambda s: sign * s.metrics[metric.name].mean).method if known else None
+
+
+def summary_html(evaluation: "Evaluation") -> str:
+    """The table as HTML, with bars and intervals for the correlations and for delta."""
+    return table(*evaluation.table)
+
+
+def evaluation_page(evaluation: "Evaluation") -> str:
+    """The whole page."""
+    model = evaluation.about.get("model")
+    body = card(summary_html(evaluation), title="Methods, the one closest to leave-one-out first")
+    return page(evaluation.title, body, subtitle=model if isinstance(model, str) else "")
+
+
+def evaluation_fragment(evaluation: "Evaluation") -> str:
+    """For a notebook."""
+    return fragment(f"<h2>{escape(evaluation.title)}</h2>" + summary_html(evaluation))
