@@ -9,7 +9,7 @@ from looprop.cli.arguments import check_methods, check_place, read_text
 from looprop.cli.options import Debug, Html, Json, Methods, Model, NoColor
 from looprop.cli.shell import command, load_bench, output, progress, say
 from looprop.errors import InputError, TargetError
-from looprop.methods.names import split_name
+from looprop.naming import split_name
 
 if TYPE_CHECKING:
     from looprop.explanation import Explanations

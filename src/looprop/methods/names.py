@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
-from looprop.naming import split_name as split_name
+from looprop.naming import split_name
 
 SCORE_KINDS = {
     "effect": "what happens to the target when the feature goes",

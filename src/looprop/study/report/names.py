@@ -1,7 +1,8 @@
 """What tables and figures call methods and metrics."""
 
-from looprop.methods.names import CATALOGUE, split_name
+from looprop.methods.names import CATALOGUE
 from looprop.metrics import get_metric, metric_names
+from looprop.naming import split_name
 
 # Forms of methods that the experiments ask for, and what is no method.
 FORMS = {

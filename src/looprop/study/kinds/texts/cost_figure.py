@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from looprop.display.figures import QUIET, style
 from looprop.evaluation.summary import MethodSummary
-from looprop.methods.names import split_name
+from looprop.naming import split_name
 from looprop.study.report.names import name_of
 from looprop.study.run import Run
 

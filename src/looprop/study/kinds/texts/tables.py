@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from looprop.display.data import number
 from looprop.evaluation.result import Evaluation
 from looprop.evaluation.summary import MethodSummary
-from looprop.methods.names import split_name
 from looprop.metrics import get_metric
+from looprop.naming import split_name
 from looprop.study.published import OF_TEXTS, PAPER_LAYERS, published
 from looprop.study.report.grids import Cells, Grid, Measured
 from looprop.study.report.names import name_of, title_of
