@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Method
-from looprop.methods.names import CATALOGUE, describe, enter, split_name
+from looprop.methods.names import CATALOGUE, describe, enter
+from looprop.naming import split_name
 
 MethodClass = TypeVar("MethodClass", bound=type[Method])
 
