@@ -98,7 +98,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"there is no file {os.fspath(path)!r}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # broken, not UTF-8, numbers or nesting without end
         raise DataError(f"{os.fspath(path)!r} is not whole JSON: {error}") from error
     except OSError as error:
         raise DataError(f"cannot read {os.fspath(path)!r}: {error.strerror}") from error

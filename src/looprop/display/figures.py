@@ -180,7 +180,7 @@ def bars(shown: Strip, axes: Axes | None = None, *, limit: int = 40) -> Axes:
         axes.set_xlabel("score (right: for the target)", color=QUIET)
         rest = len(shown.features) - len(kept)
         axes.set_title(
-            shown.name + (f" ({limit} strongest of {len(shown.features)} features)" if rest else ""),
+            visible(shown.name) + (f" ({limit} strongest of {len(shown.features)} features)" if rest else ""),
             loc="left",
             fontsize=11,
             parse_math=False,

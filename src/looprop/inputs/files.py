@@ -134,7 +134,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Record]]:
                 continue
             try:
                 row = json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:  # broken, or numbers or nesting without end
                 raise DataError(
                     f"{path}: row {number}: expected a JSON object on one line, got {line.strip()[:60]!r} ({error})"
                 ) from error
