@@ -38,7 +38,7 @@ def _short(size: int) -> str:
     return f"{size:,}" if abs(size) < 10**18 else "more than 10^18"
 
 
-UNPACKED_BYTES = Limit("LOOPROP_MAX_UNPACKED_BYTES", 4 * 2**30, "bytes")
+UNPACKED_BYTES = Limit("LOOPROP_MAX_UNPACKED_BYTES", 2 * 2**30, "bytes")
 """What a packed data file (gzip, Parquet) may unpack to."""
 LAYERS = Limit("LOOPROP_MAX_LAYERS", 4096, "layers")
 """Layers, heads, experts: whatever a configuration says a model has so many of."""
