@@ -72,6 +72,8 @@ class Tape:
 
     def gradients(self, output: Tensor, tensors: Sequence[Tensor], *, keep: bool = False) -> list[Tensor]:
         """The modified gradients of an output (summed over all its entries) at some tensors."""
+        if not output.requires_grad:
+            self.check(output)
         with unseen():
             return list(torch.autograd.grad(output.sum(), list(tensors), retain_graph=keep))
 

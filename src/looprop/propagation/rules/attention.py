@@ -9,10 +9,11 @@ from torch import Tensor
 
 from looprop.intercept.attention import AttentionCall, AttentionSite, attention_scores, shared_by_groups
 from looprop.propagation import operations
-from looprop.propagation.call import mark, trace_of
+from looprop.propagation.call import Trace, mark, trace_of
 from looprop.propagation.degrees import degree, noted
 from looprop.propagation.gradients import epsilon_factor, scale_gradient, weigh_gradient
 from looprop.propagation.rules.base import rule
+from looprop.propagation.rules.coefficients import constant
 
 if TYPE_CHECKING:
     from looprop.propagation.call import Call
@@ -104,12 +105,8 @@ def softmax(call: Call) -> Any:
     trace = trace_of(scores)
     # torch's own attention is one also where its query is a parameter, so that its scores are no product of two
     # activations.
-    if trace is None or (trace.product is None and not mode.inside("multi_head_attention_forward")):
-        if call.plan.activation == "gradient":
-            return call.run()
-        raise call.refuse(
-            "this softmax does not normalise the scores of an attention (a router, a pooling, a final softmax?)"
-        )
+    if trace is None or not (_normalises_keys(call, trace) or mode.inside("multi_head_attention_forward")):
+        return constant(call, call.run())  # a router or a pooling; a final softmax is refused at the output
     site = AttentionSite(len(mode.sites) + 1, fused=False)
     mode.sites.append(site)
     weights = call.run()
@@ -121,6 +118,16 @@ def softmax(call: Call) -> Any:
         product = site.query.detach() @ right.detach() * trace.factor if _multiplies(site.query, right) else None
         site.bias = scores.detach() - product if product is not None and product.shape == scores.shape else None
     return mark(weights, mode.fresh.but(site=site.layer, held="" if weights.requires_grad else "weights"))
+
+
+def _normalises_keys(call: Call, trace: Trace) -> bool:
+    """Whether the rows of a softmax are scores of keys: the product of two activations, or of a learned query on the
+    left with keys on the right. A router's product has its experts on the right, which are constants.
+    """
+    if trace.product is None:
+        return False
+    dim = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else None)
+    return trace.product[0].requires_grad or dim in (-1, call.activations[0].dim() - 1)
 
 
 def _multiplies(left: Tensor, right: Tensor) -> bool:
