@@ -59,6 +59,8 @@ class RelevanceMode(TorchFunctionMode):
         self.plan, self.root, self.explained_weight, self.record = plan, root, explained_weight, record
         self.plain = plan.plain
         self.explained: Tensor | None = None
+        self.explained_inputs: list[Tensor] = []
+        self.again = ""  # where the explained table was looked up for the second time
         self.embedding_sum: Tensor | None = None
         self.sites: list[AttentionSite] = []
         self.fresh = Trace(token=object())
@@ -145,7 +147,7 @@ class RelevanceMode(TorchFunctionMode):
             handler.inplace < 0 or kwargs.get("inplace") or (len(args) > handler.inplace and args[handler.inplace])
         ):
             return self._enter(handler.body, call, args, kwargs)
-        if call.check() and not handler.pointwise:
+        if call.check() and (call.held or not handler.pointwise):
             hold(call)
             if not call.activations:
                 return self.constant(call, call.args, call.kwargs)
@@ -188,14 +190,15 @@ class RelevanceMode(TorchFunctionMode):
         if call.name in operations.EMBEDDING and any(
             t is self.explained_weight for t in tensors_in((*args, *kwargs.values()))
         ):
-            if self.explained is not None:
-                raise RuleError(
-                    f"the explained embedding table is looked up more than once, in {module_path(self.root)}"
-                )
-            self.explained = self.explain(call.run())
+            leaf = self.explain(call.run())
+            self.explained_inputs.append(leaf)
             # A clone, since models may add to it in place and a leaf forbids that.
-            self.embedding_sum = mark(self.explained.clone(), self.fresh)
-            return self.embedding_sum
+            looked_up = mark(leaf.clone(), self.fresh)
+            if len(self.explained_inputs) == 1:
+                self.explained, self.embedding_sum = leaf, looked_up
+            elif not self.again:
+                self.again = module_path(self.root)
+            return looked_up
         if call.name in operations.DROPOUT:
             return call.args[0]
         out = call.run()

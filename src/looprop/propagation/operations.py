@@ -28,7 +28,8 @@ GROUP_NORM = frozenset({"group_norm", "instance_norm"})
 GROUPED = frozenset({"_grouped_mm", "grouped_mm", "grouped_mm_fallback"})
 # A linear map of the whole input, known by the fast way to compute it.
 TRANSFORM = frozenset(
-    "fft_fft fft_ifft fft_rfft fft_irfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 fft_fftn fft_ifftn fft_rfftn fft_irfftn".split()
+    "fft_fft fft_ifft fft_rfft fft_irfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 fft_fftn fft_ifftn fft_rfftn "
+    "fft_irfftn".split()
 )
 DEVIATION = frozenset("std norm vector_norm var".split())
 SOFTMAX = frozenset({"softmax"})
@@ -76,8 +77,10 @@ PLAIN = frozenset(
 )
 PROPERTIES = frozenset({"get:T", "get:mT", "get:H", "get:mH", "get:real", "get:data", "set:data"})
 
+# A choice between the values of several functions, which may be of one tensor.
+CHOICE = frozenset({"where"})
 # A pointwise expression that has f(0) != 0 so far may go on in these.
-GOES_ON = SCALE | SUM | ACTIVATION | POINTWISE | CAST
+GOES_ON = SCALE | SUM | ACTIVATION | POINTWISE | CAST | CHOICE
 # Constants made from activations (normalisers, above all) stay what they are through these, and may meet activations in
 # those.
 KEEPS_HELD = PASS | CAST | SCALE | SUM | ACTIVATION | POINTWISE | LINEAR | MATRIX_PRODUCT

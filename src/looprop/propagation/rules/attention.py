@@ -27,8 +27,9 @@ def fused(call: Call) -> Any:
     """scaled_dot_product_attention.  AttnLRP: V gets 1/2 of the gradient, Q and K 1/4; CP-LRP: all of it to V."""
     mode = call.mode
     given = AttentionCall.parse(len(mode.sites) + 1, call.args, call.kwargs)
-    if isinstance(given.mask, Tensor) and given.mask.requires_grad:
-        raise call.refuse("its mask depends on activations")
+    mask = given.mask.detach() if isinstance(given.mask, Tensor) else given.mask
+    if isinstance(given.mask, Tensor) and given.mask.requires_grad and call.plan.epsilon:
+        raise call.refuse("its mask depends on activations, for which a positive epsilon is not defined")
     site = AttentionSite(given.layer, fused=True)
     mode.sites.append(site)
     rule = call.plan.rule(site.layer)
@@ -37,8 +38,8 @@ def fused(call: Call) -> Any:
     elif call.plan.epsilon:
         out = _unfused(call, given, rule)
     elif rule == "cp":
-        constant = given.but(query=given.query.detach(), key=given.key.detach())
-        out = noted(call, constant.run(), degree(given.value))
+        held = given.but(query=given.query.detach(), key=given.key.detach(), mask=mask)
+        out = noted(call, held.run(), degree(given.value))
     else:
         out = _split(call, given)
     if mode.record:
@@ -53,11 +54,14 @@ def _split(call: Call, given: AttentionCall) -> Tensor:
     """
     factors = (given.query, given.key, given.value)
     query, key, value = (degree(x) if x.requires_grad else 0 for x in factors)
-    weights = min(1, query + key)  # a softmax is one activation, whatever stands behind it
+    mask = given.mask if isinstance(given.mask, Tensor) and given.mask.requires_grad else None
+    weights = min(1, query + key + (mask is not None))  # a softmax is one activation, whatever stands behind it
     of_weights = weights / (weights + value) if weights else 0.0
     of_scores = max(1, query + key)
     shares = (of_weights * query / of_scores, of_weights * key / of_scores, value / max(1, weights + value))
     parts = [scale_gradient(x, share) if x.requires_grad else x for x, share in zip(factors, shares, strict=True)]
+    if mask is not None:  # a term of the scores that comes from activations takes part as a whole
+        given = given.but(mask=scale_gradient(mask, of_weights))
     out = given.but(query=parts[0], key=parts[1], value=parts[2]).run()
     return noted(call, out, weights + value if call.plan.bilinear == "canonical" else 1)
 

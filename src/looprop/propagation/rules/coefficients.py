@@ -1,8 +1,8 @@
 """Coefficients: what activations make of themselves only to multiply others, or to choose among them.
 
-A gate (sigmoid), the weights of a router (softmax, sigmoid), the decay of a state (softplus, exp) have f(0) != 0, so that
-the identity rule has no meaning for them. They are held constant: the signal that they multiply takes all relevance, and
-nothing is lost. A coefficient that is added to activations, or that reaches the output, is refused.
+A gate (sigmoid), the weights of a router (softmax, sigmoid), the decay of a state (softplus, exp) have f(0) != 0, so
+that the identity rule has no meaning for them. They are held constant: the signal that they multiply takes all
+relevance, and nothing is lost. A coefficient that is added to activations, or that reaches the output, is refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def settle(call: Call) -> bool:
 
 
 def constant(call: Call, tensor: Tensor, culprit: str = "") -> Tensor:
-    """The values of a tensor, with a note that they came from activations; where the plan lets gradients pass, itself."""
+    """The values of a tensor, noted as coming from activations; itself where the plan lets gradients pass."""
     if call.mode.plain or call.name in call.plan.allow or call.plan.activation == "gradient":
         return tensor
     return mark(tensor.detach(), call.mode.fresh.but(held="coefficient", culprit=culprit or call.name))

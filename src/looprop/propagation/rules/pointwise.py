@@ -12,7 +12,7 @@ from looprop.propagation.call import Call, Trace, mark, trace_known
 from looprop.propagation.gradients import epsilon_factor, identity_rule, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention
 from looprop.propagation.rules.base import rule
-from looprop.propagation.rules.coefficients import settle
+from looprop.propagation.rules.coefficients import constant, settle
 from looprop.propagation.rules.linear import product, weighed
 
 REDUCTION = ("sum", "mean")
@@ -26,6 +26,8 @@ def add(call: Call) -> Any:
         return pointwise(call)
     if settle(call):
         return call.mode.constant(call, call.args, call.kwargs)
+    if _adds_the_identity(call):
+        return constant(call, call.run())
     out = call.run()
     first = next((t for t in call.activations if trace_known(t).product is not None), call.activations[0])
     trace = trace_known(first)
@@ -46,6 +48,19 @@ def add(call: Call) -> Any:
     ):
         call.mode.embedding_sum = out
     return out
+
+
+def _adds_the_identity(call: Call) -> bool:
+    """Whether a matrix of activations becomes I + A, the inverse with which a delta net undoes its own updates: a
+    coefficient, as where the same inverse comes from a triangular solve. Attention plus its own place is none.
+    """
+    if call.name in REDUCTION or len(call.args) != 2 or call.plan.product == "gradient":
+        return False
+    (matrix, *others), other = call.activations, call.args[1]
+    if others or not isinstance(other, Tensor) or other.requires_grad or trace_known(matrix).site is not None:
+        return False
+    square = other.dim() == 2 and 1 < other.shape[0] == other.shape[1] and matrix.shape[-2:] == other.shape
+    return square and torch.equal(other, torch.eye(len(other), dtype=other.dtype, device=other.device))
 
 
 def _adds_a_mask(call: Call) -> bool:

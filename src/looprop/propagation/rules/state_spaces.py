@@ -1,7 +1,7 @@
 """State spaces and delta nets: what their recurrences need besides products, sums and coefficients.
 
-The decays and step sizes of a state (softplus, exp, sigmoid) are coefficients, so that each step h_t = a_t h_(t-1) + u_t is
-linear in the state, and relevance runs back along it (MambaLRP, Jafari et al. 2024).
+The decays and step sizes of a state (softplus, exp, sigmoid) are coefficients, so that each step
+h_t = a_t h_(t-1) + u_t is linear in the state, and relevance runs back along it (MambaLRP, Jafari et al. 2024).
 """
 
 from typing import Any
