@@ -71,7 +71,7 @@ def main() -> int:
             numbers = " ".join(str(number) for number, _ in tally.findings[20:])
             print(f"\n{len(tally.findings) - 20} more findings, seeds {numbers}")
     heads = "".join(f"{kind:>11}" for kind in KINDS)
-    print(f"\n{'campaign':<10}{'cases':>8}{heads}{'time':>11}")
+    print(f"\n{'campaign':<10}{'cases':>8}{'tries':>9}{heads}{'time':>11}")
     for tally in tallies:
         print(tally.line())
     return int(any(tally.findings for tally in tallies))

@@ -1,7 +1,9 @@
 """Runs the cases of a campaign in processes of their own, so that no case can take the others with it."""
 
 import multiprocessing
+import os
 import signal
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -64,17 +66,19 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     findings: list[tuple[int, Outcome]] = field(default_factory=list)
     seconds: float = 0.0
+    tries: int = 0
 
     def note(self, seed: int, outcome: Outcome) -> None:
         """Count one case."""
         self.counts[outcome.kind] += 1
+        self.tries += outcome.tries
         if outcome.finding:
             self.findings.append((seed, outcome))
 
     def line(self) -> str:
         """One row of the summary."""
         numbers = "".join(f"{self.counts[kind]:>11}" for kind in KINDS)
-        return f"{self.campaign.name:<10}{sum(self.counts.values()):>8}{numbers}{self.seconds:>9.0f} s"
+        return f"{self.campaign.name:<10}{sum(self.counts.values()):>8}{self.tries:>9}{numbers}{self.seconds:>9.0f} s"
 
 
 class Worker:
@@ -95,7 +99,10 @@ class Worker:
         self.line.send(seed)
 
     def end(self) -> None:
-        """End the process, whatever it is doing."""
+        """End the process; one that is at work is not asked."""
+        if self.seed is None and self.process.is_alive():
+            self.line.send(None)
+            self.process.join(10)
         self.process.kill()
         self.process.join()
         self.line.close()
@@ -111,6 +118,25 @@ def run(
     told: Callable[[Tally], None] = lambda _: None,
 ) -> Tally:
     """All cases from `seed` on, until there are `count` of them or the time is over; told: called after each."""
+    with tempfile.TemporaryDirectory(prefix=f"attack-{campaign.name}") as place:  # of everything that workers write
+        before = os.environ.get("TMPDIR")
+        os.environ["TMPDIR"] = place
+        try:
+            return _run(campaign, seed, count, seconds, processes, told)
+        finally:
+            os.environ.pop("TMPDIR")
+            if before is not None:
+                os.environ["TMPDIR"] = before
+
+
+def _run(
+    campaign: Campaign,
+    seed: int,
+    count: int | None,
+    seconds: float | None,
+    processes: int,
+    told: Callable[[Tally], None],
+) -> Tally:
     tally, start, following = Tally(campaign), time.monotonic(), seed
 
     def more() -> bool:

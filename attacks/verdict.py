@@ -11,10 +11,11 @@ HANG = 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one case. note: what was wrong, or who refused."""
+    """What came of one case. note: what was wrong, or who refused. tries: how many times it tried (kills, texts)."""
 
     kind: Kind
     note: str = ""
+    tries: int = 1
 
     @property
     def finding(self) -> bool:

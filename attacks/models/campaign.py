@@ -57,7 +57,7 @@ class Case:
         self.bench = looprop.load((self.model, self.tokens))
         self.texts = texts_for(seed)
         self.refused: dict[str, str] = {}
-        self.done = 0
+        self.done = 0  # explanations that were held to the truth
 
     def target(self) -> Any:
         """A class or token by number."""
@@ -115,5 +115,6 @@ def case(seed: int) -> Outcome:
     made.leave_one_out()
     made.batches()
     if made.refused:
-        return Outcome("refused", f"{made.name}: " + "; ".join(f"{k}: {v}" for k, v in made.refused.items()))
-    return Outcome("right", made.name)
+        said = "; ".join(f"{what}: {why}" for what, why in made.refused.items())
+        return Outcome("refused", f"{made.name}: {said}", tries=made.done)
+    return Outcome("right", made.name, tries=made.done)

@@ -79,7 +79,7 @@ WAYS: dict[str, Callable[[Tensor], Tensor]] = {
     "float": _one_by_one,
     "item": lambda x: x.new_full(x.shape, x.sum().item()),
     "item of max": lambda x: torch.full_like(x, x.max().item()),
-    "view of detached": lambda x: x.detach().view(-1).view(x.shape),
+    "view of detached": lambda x: x.detach().reshape(-1).view(x.shape),
     "integers": lambda x: (x * 1000).long().double() / 1000,
     "int of mean": lambda x: torch.ones_like(x) * int(x.mean().item() * 100),
     "round": lambda x: torch.round(x * 8) / 8,

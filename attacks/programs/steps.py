@@ -145,7 +145,7 @@ class Attention(Kind):
             if rule == "cp":
                 continue
             for j, i in np.ndindex(*weights.shape):
-                if weights[j, i] == 0:
+                if weights[j, i] == 0 or products[j, i] == 0:  # barred, or 0 / 0
                     continue
                 r_score = scores[j, i] * (r_weights[j, i] - weights[j, i] * r_weights[j].sum())
                 r_product = r_score * products[j, i] / scores[j, i] if scores[j, i] else 0.0  # a bias keeps its share
