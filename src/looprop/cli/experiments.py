@@ -82,8 +82,8 @@ def reproduce(
     if errors := {row["example"]: row["error"] for row in run.rows if row["error"]}:
         first = next(iter(errors.values()))
         say(
-            f"looprop: warning: something failed on {len(errors)} of {len(run.computed)} examples; --retry-failed tries "
-            f"these again. The first error: {first}"
+            f"looprop: warning: something failed on {len(errors)} of {len(run.computed)} examples; --retry-failed "
+            f"tries these again. The first error: {first}"
         )
     if report_:
         _write([run.folder], None)
