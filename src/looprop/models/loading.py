@@ -231,5 +231,6 @@ def _quietly(*, on_disk: bool) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    lines = (line.strip() for line in str(error).splitlines() if line.strip())
-    return next(lines, "it does not say why")[:LONGEST]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["it does not say why"]
+    # What ends in a colon goes on in the next line.
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])[:LONGEST]
