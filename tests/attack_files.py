@@ -36,6 +36,27 @@ KEYS = (
 ).split()
 
 
+def write_json(path: Path, data: Any) -> None:
+    """Writes a JSON file."""
+    path.write_text(json.dumps(data), encoding="utf-8")
+
+
+def configure(folder: Path, **changes: Any) -> None:
+    """Changes the configuration of a model."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    write_json(folder / "config.json", {**config, **changes})
+
+
+class Bomb:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return Path.touch, (self.mark,)
+
+
 def make_models(place: Path) -> list[Path]:
     """Small sound models of three kinds, a folder each."""
     folders = [place / name for name in ("classifier", "decoder", "image")]

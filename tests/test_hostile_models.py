@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ import transformers as hf
 import attack_files
 import looprop
 import tiny
+from attack_files import Bomb, configure, write_json
 from looprop.errors import InputError, ModelError
 from looprop.limits import ALL, LAYERS
 from looprop.models import memory
-
-INDEX = "model.safetensors.index.json"
+from looprop.models.folder import INDEX
 
 
 @pytest.fixture(scope="module")
@@ -43,27 +42,8 @@ def sharded(folder: Path) -> Path:
     parts = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
     for name, keys in parts.items():
         safetensors.torch.save_file({key: state[key] for key in keys}, folder / name, metadata={"format": "pt"})
-    _write(folder / INDEX, {"metadata": {}, "weight_map": {key: name for name in parts for key in parts[name]}})
+    write_json(folder / INDEX, {"metadata": {}, "weight_map": {key: name for name in parts for key in parts[name]}})
     return folder
-
-
-def _write(path: Path, data: Any) -> None:
-    path.write_text(json.dumps(data), encoding="utf-8")
-
-
-def _configure(folder: Path, **changes: Any) -> None:
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    _write(folder / "config.json", {**config, **changes})
-
-
-class Bomb:
-    """Unpickled, it leaves a file behind."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return Path.touch, (self.mark,)
 
 
 # ----- weights
@@ -92,7 +72,7 @@ def test_an_index_that_names_something_else(sharded: Path, tmp_path: Path, shard
     shutil.copy(sharded / "a.safetensors", tmp_path / "a.safetensors")  # where ../ leads to
     index = json.loads((sharded / INDEX).read_text(encoding="utf-8"))
     index["weight_map"]["classifier.bias"] = shard
-    _write(sharded / INDEX, index)
+    write_json(sharded / INDEX, index)
     with pytest.raises(ModelError, match=said):
         looprop.load(sharded)
     assert not mark.exists()
@@ -100,7 +80,7 @@ def test_an_index_that_names_something_else(sharded: Path, tmp_path: Path, shard
 
 @pytest.mark.parametrize("index", [{}, {"weight_map": {}}, {"weight_map": ["a.safetensors"]}, {"weight_map": None}])
 def test_an_index_that_is_none(sharded: Path, index: Any) -> None:
-    _write(sharded / INDEX, index)
+    write_json(sharded / INDEX, index)
     with pytest.raises(ModelError, match="must map tensors to files"):
         looprop.load(sharded)
 
@@ -108,7 +88,7 @@ def test_an_index_that_is_none(sharded: Path, index: Any) -> None:
 def test_an_index_of_pickles(folder: Path, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     torch.save(Bomb(mark), folder / "a.bin")
-    _write(folder / "pytorch_model.bin.index.json", {"weight_map": {"classifier.bias": "a.bin"}})
+    write_json(folder / "pytorch_model.bin.index.json", {"weight_map": {"classifier.bias": "a.bin"}})
     assert looprop.load(folder).explain("the film").output  # from the safetensors beside it
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match=r"names 'a\.bin'; only safetensors are read"):
@@ -129,14 +109,14 @@ def test_a_configuration_that_names_its_weights(folder: Path, tmp_path: Path) ->
     mark = tmp_path / "ran"
     torch.save(Bomb(mark), folder / "own.bin")
     for name in ("own.bin", "../model.safetensors", 3):
-        _configure(folder, transformers_weights=name)
+        configure(folder, transformers_weights=name)
         with pytest.raises(ModelError, match=r"transformers_weights in config\.json names"):
             looprop.load(folder)
     assert not mark.exists()
 
 
 def test_weights_of_another_shape(folder: Path) -> None:
-    _configure(folder, intermediate_size=64)
+    configure(folder, intermediate_size=64)
     with pytest.raises(ModelError, match=r"cannot load|another shape"):
         looprop.load(folder)
 
@@ -145,7 +125,7 @@ def test_weights_of_another_shape(folder: Path) -> None:
 
 
 def test_an_adapter_of_peft_is_not_followed(folder: Path) -> None:
-    _write(folder / "adapter_config.json", {"base_model_name_or_path": "somebody/else", "peft_type": "LORA"})
+    write_json(folder / "adapter_config.json", {"base_model_name_or_path": "somebody/else", "peft_type": "LORA"})
     with pytest.raises(ModelError, match=r"adapter of peft.*merge_and_unload.*load\(\(model, tokenizer\)\)"):
         looprop.load(folder)
 
@@ -157,14 +137,14 @@ def test_code_beside_a_known_kind_is_not_run(folder: Path, tmp_path: Path, file:
     names = ("AutoConfig", "AutoModelForSequenceClassification", "AutoTokenizer")
     data = json.loads((folder / file).read_text(encoding="utf-8"))
     own = {name: "own.Own" if name != "AutoTokenizer" else ["own.Own", "own.Own"] for name in names}
-    _write(folder / file, {**data, "auto_map": own})
+    write_json(folder / file, {**data, "auto_map": own})
     looprop.load(folder)
     assert not mark.exists()
 
 
 @pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "experts_implementation"])
 def test_kernels_of_others_are_not_downloaded(folder: Path, key: str) -> None:
-    _configure(folder, **{key: "somebody/kernel"})
+    configure(folder, **{key: "somebody/kernel"})
     with pytest.raises(ModelError, match="names code to download"):
         looprop.load(folder)
 
@@ -189,7 +169,7 @@ def test_kernels_of_others_are_not_downloaded(folder: Path, key: str) -> None:
     ids=str,
 )
 def test_a_configuration_that_asks_for_too_much(folder: Path, changes: dict[str, Any], variable: str) -> None:
-    _configure(folder, **changes)
+    configure(folder, **changes)
     with pytest.raises(ModelError, match=variable):
         looprop.load(folder)
 
@@ -259,7 +239,7 @@ def test_a_tokenizer_without_a_vocabulary(folder: Path) -> None:
     """Nothing but a configuration: the library makes a tokenizer that knows its special tokens."""
     (folder / "tokenizer.json").unlink()
     config = {"tokenizer_class": "BertTokenizer"}
-    _write(folder / "tokenizer_config.json", config)
+    write_json(folder / "tokenizer_config.json", config)
     with pytest.raises(ModelError, match=r"knows no word|its tokenizer cannot be used"):
         looprop.load(folder)
 
@@ -313,14 +293,14 @@ def test_a_device_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("architectures", [None, [], "BertForSequenceClassification", [None], {"a": 1}, 3], ids=str)
 def test_a_configuration_that_does_not_say_its_class(folder: Path, architectures: Any) -> None:
-    _configure(folder, architectures=architectures)
+    configure(folder, architectures=architectures)
     with pytest.raises(ModelError, match=r"architectures in config\.json"):
         looprop.load(folder)
 
 
 def test_every_kind_that_is_not_loaded_says_what_can_be_done(folder: Path) -> None:
     for name in ("BertModel", "BertForPreTraining", "BertForNextSentencePrediction"):
-        _configure(folder, architectures=[name])
+        configure(folder, architectures=[name])
         with pytest.raises(ModelError, match=rf"is a {name}: looprop loads .*load\(\(model, tokenizer\)\)"):
             looprop.load(folder)
 
