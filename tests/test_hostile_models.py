@@ -51,7 +51,7 @@ def sharded(folder: Path) -> Path:
 
 def test_weights_in_several_files(sharded: Path, sound: Path) -> None:
     found = looprop.load(sharded).explain("the film", target=1)
-    assert found.scores == pytest.approx(looprop.load(sound).explain("the film", target=1).scores)
+    assert found.scores == pytest.approx(looprop.load(sound).explain("the film", target=1).scores, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_pickles_beside_safetensors_are_not_opened(folder: Path, tmp_path: Path,
     for name in ("pytorch_model.bin", "model.pt", "training_args.bin"):
         torch.save(Bomb(mark), folder / name)
     found = looprop.load(folder).explain("the film", target=0)
-    assert found.scores == pytest.approx(looprop.load(sound).explain("the film", target=0).scores)
+    assert found.scores == pytest.approx(looprop.load(sound).explain("the film", target=0).scores, rel=1e-4)
     assert not mark.exists()
 
 
