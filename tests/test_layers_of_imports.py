@@ -9,7 +9,9 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "looprop"
 # From the bottom up. A folder may import itself and everything before it.
 ORDER = [
+    "lazily",
     "errors",
+    "limits",
     "naming",
     "files",
     "display",
