@@ -9,6 +9,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "looprop"
 # From the bottom up. A folder may import itself and everything before it.
 ORDER = [
+    "lazily",
     "errors",
     "naming",
     "files",

@@ -4,8 +4,9 @@ Explains any PyTorch Transformer by relevance propagation, gradients, attention 
 explanation against what the model really does when a feature is left out.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from looprop.lazily import lazily
 
 __version__ = "0.1.0"
 
@@ -33,12 +34,4 @@ _HOMES = {
 
 __all__ = ["Explanation", "Explanations", "Plan", "Workbench", "attribute", "audit", "evaluate", "load", "relevance"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'looprop' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -295,6 +295,13 @@ def test_in_an_evaluation(method: str) -> None:
     assert found[method].cost >= 0
 
 
+@each
+def test_in_an_audit(method: str) -> None:
+    """The order of attention heads is nothing but writing."""
+    found = looprop.audit(bench("bert"), TEXTS[:2], methods=[method], rewrites=["heads-permuted"], checks=False)
+    assert found.verdicts[method].word == "invariant"
+
+
 # ----- what it leaves behind
 
 

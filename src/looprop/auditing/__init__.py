@@ -4,8 +4,9 @@
 own: `Rewrite`, with `Model`, `Changes` and `Places`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from looprop.lazily import lazily
 
 if TYPE_CHECKING:
     from looprop.auditing.precision import AuditPrecision
@@ -41,12 +42,4 @@ __all__ = [
     "RewriteEffect",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'looprop.auditing' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -1,7 +1,8 @@
 """Models of every kind behind one interface: encode an input, run it, read the target off its logits."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from looprop.lazily import lazily
 
 if TYPE_CHECKING:
     from looprop.models.adapter import Adapter
@@ -30,12 +31,4 @@ __all__ = [
     "partition",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -1,7 +1,8 @@
 """Relevance propagation: the paper's equations, the plan that chooses among them, and the mode that applies them."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from looprop.lazily import lazily
 
 if TYPE_CHECKING:
     from looprop.propagation.call import Call
@@ -35,12 +36,4 @@ __all__ = [
     "weigh_gradient",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazily(__name__, _HOMES)

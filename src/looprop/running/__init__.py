@@ -1,7 +1,8 @@
 """Who computes, what is kept, and how a run that stopped goes on. Knows nothing of methods or metrics."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from looprop.lazily import lazily
 
 if TYPE_CHECKING:
     from looprop.running.engines import Engine, Sharded, describe, engine_names, get_engine
@@ -41,12 +42,4 @@ __all__ = [
     "run_missing",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -5,8 +5,9 @@
 What is computed for one example, and what is said about the rows, one kind knows; everything else is the same for all.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from looprop.lazily import lazily
 
 if TYPE_CHECKING:
     from looprop.study.audit_cases import audit_case
@@ -41,12 +42,4 @@ __all__ = [
     "write_report",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'looprop.study' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazily(__name__, _HOMES)

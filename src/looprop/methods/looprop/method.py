@@ -21,7 +21,7 @@ from looprop.models.subject import Subject
 from looprop.removal.set_function import SetFunction
 
 
-class LoopProp(Method):
+class LooProp(Method):
     """The removal effect through a few exact rows and, to first order, through all others.
 
     rows: how many rows per variant, on average, are carried exactly, the read-out row included; "all" is exact
