@@ -1,6 +1,6 @@
 """Every architecture of the transformers library under every method, held to slow ways.
 
-    python -m benchmarks.census                          all of them, about ten minutes: the table and docs/architectures.md
+    python -m benchmarks.census                          all, about ten minutes: table and docs/architectures.md
     python -m benchmarks.census --heads CAUSAL_LM --only llama qwen3     some, printed and not kept
     python -m benchmarks.census --render                 docs/architectures.md anew from the table
     python -m benchmarks.census --compare OLD.json       exit 1 where anything is worse than in an older table

@@ -204,4 +204,3 @@ CHECKS: dict[str, Callable[[Case, Subject], str]] = {
     "rollout": _rollout,
     "ig": _ig,
 }
-

@@ -1,1 +1,2 @@
-def write(): pass
+def write():
+    pass

@@ -24,7 +24,7 @@ SIZES = {
     re.compile(pattern): size
     for pattern, size in {
         r"((src|tgt|entity|t2u)_)?vocab_size(_per_layer_input)?": VOCABULARY,
-        r"((num|encoder|decoder|speech_encoder|num_encoder|num_decoder|t2u_(en|de)coder|[lxr])_)?(hidden_)?layers": LAYERS,
+        r"(num_)?(hidden_)?layers|((num|speech|t2u)_)?(en|de)coder_layers|[lxr]_layers": LAYERS,
         r"n_layers?|depth": LAYERS,
         r"(num|n|linear_num)_((en|de)coder_)?(attention_)?heads?|((t2u_|speech_)?(en|de)coder_)?attention_heads": 4,
         r"(index_n|swa_num_attention|linear_num_value)_heads": 4,

@@ -8,6 +8,7 @@ tells them apart: in one stream every site comes from all sites before it.
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from looprop.intercept.attention import AttentionSite
@@ -15,18 +16,24 @@ from looprop.intercept.mode import InterceptMode
 
 
 class UnfollowedAttention(InterceptMode):
-    """Counts attention that runs where gradients are off, so that no site is made of it. It answers nothing."""
+    """Counts attention of which no site is made. It answers nothing.
+
+    off: calls with gradients turned off, so that what they do with the input cannot be followed. constant: calls on
+    what does not depend on the input.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.met = 0
+        self.off = self.constant = 0
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What torch gives."""
         out = function(*args, **kwargs)
         attends = name == "scaled_dot_product_attention" or (name == "softmax" and out.dim() == 4)
-        if attends and not out.requires_grad and any(isinstance(x, Tensor) and x.is_floating_point() for x in args):
-            self.met += 1
+        if attends and not torch.is_grad_enabled():
+            self.off += 1
+        elif attends and not out.requires_grad:
+            self.constant += 1
         return out
 
 
@@ -64,7 +71,7 @@ def sites_behind(sites: Sequence[AttentionSite]) -> list[tuple[int, int, int]]:
     known: dict[Any, int] = {None: 0}
 
     def behind(tensor: Tensor | None) -> int:
-        todo = [] if tensor is None else [tensor.grad_fn]
+        todo: list[Any] = [] if tensor is None else [tensor.grad_fn]
         while todo:
             node = todo[-1]
             if node in known:

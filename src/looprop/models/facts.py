@@ -31,11 +31,12 @@ class Facts:
     """The facts about one model.
 
     positions: how it can be told where rows stand.
-    layers: attention sites of a forward pass.
+    attention: attention sites and attention layers of a forward pass.
     leading: rows of the sequence before the first feature (class tokens of images).
     answer_rows: where the last answer was read from, and of which input; None for the input where it is so for all.
     padding: does an input filled up to the length of another answer as it does alone?
     biases: can what attention adds to its scores be read off?
+    bars: at which attention sites does removing a token bar its key? Some see no mask (a decoder's own, say).
     leaves_the_mean: does a removed token also leave the means over rows that the answer is read from?
     carries: can some rows be run while the others stay as they were?
     shortcuts: quicker ways of removal by name and situation: on inputs of which length did each agree with plain
@@ -44,11 +45,12 @@ class Facts:
     """
 
     positions: Positions | None = None
-    layers: int | None = None
+    attention: tuple[int, int] | None = None
     leading: int | None = None
     answer_rows: tuple[AnswerRows, Mapping[str, Tensor] | None] | None = None
     padding: bool | None = None
     biases: bool | None = None
+    bars: tuple[bool, ...] | None = None
     leaves_the_mean: bool | None = None
     carries: dict[Situation, bool] = field(default_factory=dict)
     shortcuts: dict[tuple[str, Situation], dict[int, bool]] = field(default_factory=dict)

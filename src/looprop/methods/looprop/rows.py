@@ -52,7 +52,8 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
         return False
     read = [] if subject.answer_rows.everything else subject.rows_read
     removed = [leading + len(subject.encoded) // 2, leading + len(subject.encoded) // 3]
-    removed += [row for row in read[:1] if row >= leading and row - leading not in subject.encoded.fixed]
+    ends = (leading, length - 1, *read[:1])  # a mask may mean something else at an end (left padding)
+    removed += [row for row in dict.fromkeys(ends) if row >= leading and row - leading not in subject.encoded.fixed]
     member = torch.zeros(len(removed), length, dtype=torch.bool, device=sites[0].key.device)
     member[range(len(removed)), removed] = True
     every = torch.arange(length, device=member.device)
@@ -62,7 +63,7 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
         unchanged = exact_rows(subject, intact, few[:1], torch.zeros_like(member[:1])).cpu()
         filled = exact_rows(subject, intact, few, member[:2]).cpu()  # of unlike number: one of them is filled up
         alone = torch.cat([exact_rows(subject, intact, few[i : i + 1], member[i : i + 1]).cpu() for i in range(2)])
-    except (RuntimeError, IndexError):  # rows of this model cannot be run at all
+    except Exception:  # rows of this model cannot be run at all, whatever it says to them
         return False
     single = subject.afresh(features=tuple((i,) for i in range(len(subject.encoded))))
     plain = SetFunction(single, removal="attention-mask", quick=False)

@@ -80,7 +80,7 @@ def _count_rows(subject: Subject, keep: Tensor) -> Tensor:
 
 def _attention_sites(subject: Subject) -> int:
     try:
-        return subject.adapter.attention_layers(subject.encoded)
+        return subject.adapter.attention_sites(subject.encoded)
     except (
         LoopropError,
         RuntimeError,
