@@ -80,7 +80,8 @@ class AttentionSite:
     asked: the query and the key of a fused call, as weak references.
     query, key, value: (B, H, T, d) as the model gave them; output: (B, H, T, d); weights: (B, H, T, T), written-out
         form only, as they meet the values: what an attention sink takes is left out.
-    products: how often weights met values; a site with two outputs has no single one.
+    products: how often weights met values; a site with two outputs has no single one. changed: whether they were
+        others by then than the softmax had made.
     """
 
     number: int
@@ -97,6 +98,7 @@ class AttentionSite:
     output: Tensor | None = None
     bias: Tensor | None = None
     products: int = 0
+    changed: bool = False
 
     @classmethod
     def after(cls, sites: list[AttentionSite], call: AttentionCall | None = None) -> AttentionSite:

@@ -31,7 +31,7 @@ def attention_maps(adapter: Adapter, encoded: Encoded) -> list[Tensor]:
             f"rollout needs every layer, and {adapter.name} computes {missed} of its attention calls with "
             f"gradients turned off or on constants, where nothing is recorded: {INSTEAD}"
         )
-    if unread := [site.number for site in sites if site.products != 1]:
+    if unread := [site.number for site in sites if site.products == 0 or site.changed]:
         raise InputError(
             f"rollout needs weights that meet values as the softmax made them, and those of attention site {unread[0]} "
             f"of {adapter.name} are mixed, changed or used in another way first: {INSTEAD}"

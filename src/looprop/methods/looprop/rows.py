@@ -33,8 +33,6 @@ def can_carry(subject: Subject, intact: FirstOrder) -> bool:
     sites = intact.sites
     if not sites or subject.reads_a_part or len({site.key.shape[1] for site in sites}) != 1:
         return False
-    if not subject.adapter.runs_rows:
-        return False
     situation, carries = (
         Situation(len(subject.encoded).bit_length(), subject.answer_rows),
         subject.adapter.facts.carries,
@@ -153,8 +151,8 @@ def _filled(rows: list[Tensor], member: Tensor, *, at_front: bool) -> tuple[Tens
 
 def _run(subject: Subject, intact: FirstOrder, rows: Tensor, barred: Tensor, real: Tensor) -> Tensor:
     adapter = subject.adapter
-    left_out = ~barred.gather(1, rows) if intact.reduced else None  # what is removed leaves a mean
-    batch, placed = adapter.at_rows(subject.encoded, rows, read=left_out)
+    # What is removed leaves a mean, and some models clear its row.
+    batch, placed = adapter.at_rows(subject.encoded, rows, read=~barred.gather(1, rows))
     completed = completing(intact.reduced, rows, real) if intact.reduced else nullcontext()
     with carrying(intact.sites, rows, barred), placed, completed:
         logits = adapter.forward(batch, positions=subject.target.positions)

@@ -49,7 +49,7 @@ def barred_sites(subject: Subject, sites: Sequence[AttentionSite]) -> tuple[bool
 def _check_products(name: str, sites: Sequence[AttentionSite], length: int) -> None:
     """Every site has one output, made by the weights of its softmax, and its rows are not shared out among sites."""
     for site in sites:
-        if site.products != 1:
+        if site.products != 1 or site.changed:
             raise InputError(
                 f"the weights of attention site {site.number} of {name} do not meet the values once, as the softmax "
                 f"made them (they are mixed, changed or used in another way): {INSTEAD}"

@@ -117,7 +117,8 @@ def softmax(call: Call) -> Any:
         site.query, right = trace.product
         site.key, site.weights, site.scale = right.transpose(-2, -1), weights, trace.factor
         product = site.query.detach() @ right.detach() * trace.factor if _multiplies(site.query, right) else None
-        site.bias = scores.detach() - product if product is not None and product.shape == scores.shape else None
+        if product is not None and product.shape[-2:] == scores.shape[-2:] and product.numel() == scores.numel():
+            site.bias = scores.detach() - product.reshape(scores.shape)  # heads may have been folded into the batch
     return mark(weights, mode.fresh.but(site=site.number, held="" if weights.requires_grad else "weights"))
 
 
@@ -156,7 +157,7 @@ def _note(site: AttentionSite, weights: Tensor, value: Tensor, out: Tensor) -> N
             break
     site.value, site.output, site.products = value, out, site.products + 1
     if site.weights is None:
-        site.weights, site.products = given, 0
+        site.weights, site.changed = given, True
 
 
 def _values_met_by_einsum(call: Call, out: Tensor) -> Tensor:
