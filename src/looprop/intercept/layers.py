@@ -61,8 +61,11 @@ def layers_of(sites: Sequence[AttentionSite]) -> list[list[AttentionSite]] | Non
 
 def same_weights(first: AttentionSite, second: AttentionSite) -> bool:
     """Do two sites put the same queries to the same keys?"""
-    same = first.query is second.query and first.key is second.key
-    return same and first.mask is second.mask and (first.causal, first.scale) == (second.causal, second.scale)
+    same = first.query is second.query and first.key is second.key and first.query is not None
+    same = same and (first.causal, first.scale) == (second.causal, second.scale)
+    if first.mask is None or second.mask is None:
+        return same and first.mask is second.mask
+    return same and torch.equal(first.mask, second.mask)
 
 
 def sites_behind(sites: Sequence[AttentionSite]) -> list[tuple[int, int, int]]:

@@ -88,7 +88,7 @@ def carrying(sites: list[Kept], rows: Tensor, barred: Tensor) -> SiteMode:
 
     def unfolded(tensor: Tensor) -> Tensor:
         """Heads in a dimension of their own: (N H, k, d) -> (N, H, k, d)."""
-        return tensor.unflatten(0, (len(rows), -1)) if tensor.dim() == 3 else tensor
+        return tensor.reshape(len(rows), -1, *tensor.shape[1:]) if tensor.dim() == 3 else tensor
 
     def weights(layer: int, query: Tensor, key: Tensor) -> Tensor:
         return carried_weights(sites[layer - 1], unfolded(query), unfolded(key), rows, barred)
