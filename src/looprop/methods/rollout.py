@@ -58,6 +58,10 @@ class AttentionRollout(Method):
             raise InputError(
                 "rollout has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
             )
+        if subject.adapter.two_stacks:
+            raise InputError(
+                "rollout has no meaning for an encoder-decoder: its attention maps are of two sequences and no chain"
+            )
         maps = attention_maps(subject.adapter, subject.encoded)
         if not maps:
             raise InputError(f"rollout needs attention, and {subject.adapter.name} has none that the engine recognises")

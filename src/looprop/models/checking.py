@@ -26,3 +26,18 @@ def check_model(model: nn.Module) -> None:
             f"attention is {implementation!r}, a kernel the engine cannot see into: load with "
             "attn_implementation='sdpa' or 'eager'"
         )
+
+
+def check_table(model: nn.Module, name: str) -> None:
+    """Raise for a text model that gives no table of word embeddings (T, D)."""
+    try:
+        table = model.get_input_embeddings()  # type: ignore[operator]
+    except (AttributeError, NotImplementedError):
+        table = None
+    weight = getattr(table, "weight", None)
+    if not isinstance(weight, torch.Tensor) or weight.dim() != 2:
+        raise ModelError(
+            f"get_input_embeddings() of {name} gives {type(table).__name__} and no table with one row per token, which "
+            "is what texts are explained by: explain the part that reads embeddings as a plain module with "
+            "looprop.attribute"
+        )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,53 @@ from torch import Tensor, nn
 
 from looprop.errors import ModelError
 from looprop.models.adapter import Adapter, Origin
+from looprop.models.audio_classifier import AudioClassifier
 from looprop.models.cache import model_folder
 from looprop.models.causal_lm import CausalLanguageModel
+from looprop.models.encoder_decoder import EncoderDecoder
 from looprop.models.image_classifier import ImageClassifier
+from looprop.models.masked_lm import MaskedLanguageModel
+from looprop.models.question_answering import QuestionAnswering
 from looprop.models.tensor_module import TensorModule
 from looprop.models.text_classifier import TextClassifier
+from looprop.models.token_classifier import TokenClassifier
 
 EMBEDDED = "sentiment"
 
 
-_KINDS: dict[str, tuple[str, Callable[..., Adapter]]] = {
-    "ForSequenceClassification": ("AutoModelForSequenceClassification", TextClassifier),
-    "ForCausalLM": ("AutoModelForCausalLM", CausalLanguageModel),
-    "LMHeadModel": ("AutoModelForCausalLM", CausalLanguageModel),
-    "ForImageClassification": ("AutoModelForImageClassification", ImageClassifier),
+@dataclass(frozen=True)
+class Kind:
+    """How models whose class ends in some way are loaded.
+
+    auto: the transformers class that loads them; empty for the model's own. adapter: what makes them one of ours.
+    reader: the transformers class of what reads their inputs.
+    """
+
+    auto: str
+    adapter: Callable[..., Adapter]
+    reader: str = "AutoTokenizer"
+
+
+def _says(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
+    """The adapter of a model that says something: with an encoder, or, of several kinds of input, by its text alone."""
+    two = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+    return (EncoderDecoder if two else CausalLanguageModel)(model, tokenizer, name=name)
+
+
+_KINDS: dict[str, Kind] = {
+    "ForSequenceClassification": Kind("AutoModelForSequenceClassification", TextClassifier),
+    "ForCausalLM": Kind("AutoModelForCausalLM", CausalLanguageModel),
+    "LMHeadModel": Kind("AutoModelForCausalLM", CausalLanguageModel),
+    "GenerationDecoder": Kind("", CausalLanguageModel),
+    "ForConditionalGeneration": Kind("", _says),
+    "ForTextToText": Kind("", _says),
+    "EncoderDecoderModel": Kind("", _says),
+    "ForMaskedLM": Kind("AutoModelForMaskedLM", MaskedLanguageModel),
+    "ForTokenClassification": Kind("AutoModelForTokenClassification", TokenClassifier),
+    "ForQuestionAnswering": Kind("AutoModelForQuestionAnswering", QuestionAnswering),
+    "ForQuestionAnsweringSimple": Kind("", QuestionAnswering),
+    "ForImageClassification": Kind("AutoModelForImageClassification", ImageClassifier, "AutoImageProcessor"),
+    "ForAudioClassification": Kind("", AudioClassifier, "AutoFeatureExtractor"),
 }
 
 
@@ -65,9 +99,9 @@ def load_adapter(
 
 def adapt(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
     """The adapter for ready-made objects, chosen by the model's class."""
-    for ending, (_, adapter) in _KINDS.items():
-        if any(kind.__name__.endswith(ending) for kind in type(model).__mro__):
-            return adapter(model, tokenizer, name=name)
+    for ending, kind in _KINDS.items():
+        if any(parent.__name__.endswith(ending) for parent in type(model).__mro__):
+            return kind.adapter(model, tokenizer, name=name)
     if hasattr(tokenizer, "image_mean"):
         return ImageClassifier(model, tokenizer, name=name)
     return TextClassifier(model, tokenizer, name=name)
@@ -102,18 +136,17 @@ def _from_pretrained(
     try:
         config = transformers.AutoConfig.from_pretrained(source, **options)
         architecture = (getattr(config, "architectures", None) or ["?"])[0]
-        kind = next((ending for ending in _KINDS if architecture.endswith(ending)), None)
+        kind = next((kind for ending, kind in _KINDS.items() if architecture.endswith(ending)), None)
         if kind is None:
             raise ModelError(
-                f"{name} is a {architecture}: looprop loads classifiers of texts and images and causal language "
-                "models; "
-                "give other models as objects, load((model, tokenizer))"
+                f"{name} is a {architecture}: looprop loads classifiers of texts, tokens, images and sounds, models "
+                "that answer questions, fill in masks or generate texts; give other models as objects, "
+                "load((model, tokenizer))"
             )
-        auto, adapter = _KINDS[kind]
         on_cpu = device is None or torch.device(device).type == "cpu"
         dtype = torch.float32 if on_cpu else "auto"
         with _quietly(on_disk=isinstance(source, Path)):
-            model, info = getattr(transformers, auto).from_pretrained(
+            model, info = getattr(transformers, kind.auto or architecture).from_pretrained(
                 source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
             )
         if missing := sorted(info["missing_keys"]):
@@ -121,12 +154,11 @@ def _from_pretrained(
                 f"{name} has no weights for {', '.join(missing[:4])}{' and more' * (len(missing) > 4)}: they would be "
                 "random"
             )
-        reader = transformers.AutoImageProcessor if adapter is ImageClassifier else transformers.AutoTokenizer
-        tokenizer = reader.from_pretrained(source, **options)
+        tokenizer = getattr(transformers, kind.reader).from_pretrained(source, **options)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"cannot load {name!r}: {_first_line(error)}") from error
     model = model.eval() if device is None else model.eval().to(device)
-    return adapter(model, tokenizer, name=name)
+    return kind.adapter(model, tokenizer, name=name)
 
 
 @contextmanager

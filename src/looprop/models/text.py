@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
 from looprop.models.adapter import Adapter, Altered
+from looprop.models.checking import check_table
 from looprop.models.encoded import Encoded, words_of
 
 TextLike = str | tuple[str, str]
@@ -27,6 +28,7 @@ class TextAdapter(Adapter):
             raise ModelError(f"a text model needs its tokenizer, got {type(tokenizer).__name__}")
         if not hasattr(model, "get_input_embeddings"):
             raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
+        check_table(model, self.name)
         self.tokenizer = tokenizer
         self.takes_mask = "attention_mask" in self.arguments
         self.takes_past = self.causal and "past_key_values" in self.arguments
@@ -54,7 +56,7 @@ class TextAdapter(Adapter):
         """The most tokens the model takes, where it says."""
         config = getattr(self.model, "config", None)
         limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-        if limit is None:
+        if limit is None or limit < 1:  # XLNet says -1: any length
             return None
         # RoBERTa and its kin number positions from padding_idx + 1.
         offset = next(

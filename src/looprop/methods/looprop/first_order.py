@@ -101,6 +101,10 @@ def member_matrix(subject: Subject) -> Tensor:
 def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
     """The first-order effect of every removal, with nothing inside an attention block linearised."""
     adapter = subject.adapter
+    if adapter.two_stacks:
+        raise InputError(
+            "looprop has no meaning for an encoder-decoder yet: the rows of its two stacks are not told apart; use loo"
+        )
     member = member_matrix(subject)
     reductions: list[Reduction] = []
     noting = recording((1, member.shape[1]), reductions) if subject.answer_rows.everything else None
