@@ -1,9 +1,12 @@
 """Models that would give wrong numbers, or none, are refused before anything is computed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import nn
 
-from looprop.errors import ModelError
+from looprop.errors import LoopropError, ModelError
 
 
 def check_model(model: nn.Module) -> None:
@@ -41,3 +44,14 @@ def check_table(model: nn.Module, name: str) -> None:
             "is what texts are explained by: explain the part that reads embeddings as a plain module with "
             "looprop.attribute"
         )
+
+
+@contextmanager
+def failures_named(name: str) -> Iterator[None]:
+    """What a model itself raises on a text, such as a missing image, becomes an error that names the model."""
+    try:
+        yield
+    except (LoopropError, torch.OutOfMemoryError):
+        raise
+    except (RuntimeError, ValueError, TypeError, AttributeError, LookupError, AssertionError) as error:
+        raise ModelError(f"{name} cannot be run on this text alone, {type(error).__name__}: {error}") from error

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from looprop.errors import LoopropError, ModelError, TargetError
+from looprop.errors import ModelError, TargetError
 from looprop.intercept.lookup import FirstLookUpMode
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded
@@ -42,8 +42,9 @@ class EncoderDecoder(TextAdapter):
     @property
     def word_embeddings(self) -> Tensor:
         """The table that the encoder looks up in."""
-        find = getattr(self.model, "get_encoder", None)
-        table = find().get_input_embeddings() if find is not None else self.model.get_input_embeddings()  # type: ignore[operator]
+        # The encoder of a model with one table for both has it, too; only some can be asked for it.
+        encoder = getattr(self.model, "get_encoder", lambda: self.model)()
+        table = (encoder if hasattr(encoder, "get_input_embeddings") else self.model).get_input_embeddings()  # type: ignore[operator]
         weight: Tensor = table.weight
         return weight
 
@@ -88,13 +89,7 @@ class EncoderDecoder(TextAdapter):
             if self.longest is not None and len(self.start) + len(ids) > self.longest:
                 raise TargetError(f"the output has {len(ids)} tokens, and the model takes {self.longest}")
             return self._saying(encoded, ids), Target(tuple(ids), text, continuation=True)
-        try:
-            logits = self.logits(encoded)[-1]
-        except LoopropError:
-            raise
-        except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, KeyError, AssertionError) as error:
-            raise ModelError(f"{self.name} cannot be run on a text alone: {error}") from error
-        return encoded, token_target(target, logits, self.tokenizer)
+        return encoded, token_target(target, self.logits(encoded)[-1], self.tokenizer)
 
 
 def _start_of(model: nn.Module, name: str) -> list[int]:

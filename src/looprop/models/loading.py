@@ -53,6 +53,7 @@ _KINDS: dict[str, Kind] = {
     "GenerationDecoder": Kind("", CausalLanguageModel),
     "ForConditionalGeneration": Kind("", _says),
     "ForTextToText": Kind("", _says),
+    "MTModel": Kind("", _says),
     "EncoderDecoderModel": Kind("", _says),
     "ForMaskedLM": Kind("AutoModelForMaskedLM", MaskedLanguageModel),
     "ForTokenClassification": Kind("AutoModelForTokenClassification", TokenClassifier),

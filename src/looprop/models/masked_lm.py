@@ -38,5 +38,4 @@ class MaskedLanguageModel(PlacedAnswers):
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
         """A token by id or text, a pair of tokens, or the one that the model would fill in."""
-        self.every_answer(encoded)
         return encoded, token_target(target, self.logits(encoded)[-1], self.tokenizer)

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from looprop.errors import InputError, LoopropError, ModelError
+from looprop.errors import InputError, ModelError
 from looprop.models.answer_rows import AnswerRows
+from looprop.models.checking import failures_named
 from looprop.models.encoded import Encoded
 from looprop.models.text import TextAdapter, TextLike
 
@@ -56,13 +57,8 @@ class PlacedAnswers(TextAdapter):
     @torch.no_grad()
     def every_answer(self, encoded: Encoded) -> Any:
         """What the model returns on one intact input, at every position."""
-        try:
-            with self.evaluating():
-                return self.run(encoded.inputs)
-        except LoopropError:
-            raise
-        except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, KeyError, AssertionError) as error:
-            raise ModelError(f"{self.name} cannot be run on a text alone: {error}") from error
+        with failures_named(self.name), self.evaluating():
+            return self.run(encoded.inputs)
 
     def row_logits(self, output: Any) -> Tensor:
         """The logits (B, T, C) that the model returned."""

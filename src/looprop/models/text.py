@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
 from looprop.models.adapter import Adapter, Altered
-from looprop.models.checking import check_table
+from looprop.models.checking import check_table, failures_named
 from looprop.models.encoded import Encoded, words_of
 
 TextLike = str | tuple[str, str]
@@ -113,6 +113,11 @@ class TextAdapter(Adapter):
             shift = len(texts[0]) + 1 if second else 0
             spans.append(None if special[i] or start == end else (start + shift, end + shift))
         return tuple(spans), text
+
+    def logits(self, encoded: Encoded, *, positions: int = 1) -> Tensor:
+        """The logits (K, C) of one intact input; what the model raises on it is named."""
+        with failures_named(self.name):
+            return super().logits(encoded, positions=positions)
 
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
         """Several texts as one padded batch, and the positions of each row's own tokens."""
