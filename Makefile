@@ -10,6 +10,9 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no
 # Waiting threads that spin take the cores from whatever else runs on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
+# Where the environment forbids byte code, as in many containers, every start of Python would compile torch anew: 10 s.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Two processes, a file of tests at a time; each computes with one thread. Much of the long tests is waiting.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 

@@ -1,0 +1,76 @@
+"""What differs between two records, and by how much."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path} . {key}" if path else str(key))
+    elif isinstance(value, list) and value:
+        yield f"{path} . length", len(value)
+        for i, inner in enumerate(value):
+            yield from leaves(inner, f"{path}[{i}]")
+    else:
+        yield path, value
+
+
+def number(value: Any) -> float | None:
+    if isinstance(value, str) and value.startswith("f:"):
+        return float.fromhex(value[2:])
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def compare(one: str, other: str, ignore: str, limit: int) -> int:
+    with open(one, encoding="utf-8") as a, open(other, encoding="utf-8") as b:
+        before, after = json.load(a), json.load(b)
+    skip = re.compile(ignore) if ignore else None
+    differing: dict[str, list[str]] = {}
+    largest = compared = 0.0
+    for key in sorted(before.keys() | after.keys()):
+        if skip and skip.search(key):
+            continue
+        if key not in before or key not in after:
+            differing[key] = [f"only in {one if key in before else other}"]
+            continue
+        first, second = dict(leaves(before[key])), dict(leaves(after[key]))
+        compared += len(first)
+        if first == second:
+            continue
+        lines = []
+        for path in dict.fromkeys((*first, *second)):
+            if (skip and skip.search(f"{key} . {path}")) or (
+                path in first and path in second and first[path] == second[path]
+            ):
+                continue
+            x, y = first.get(path, "(nothing)"), second.get(path, "(nothing)")
+            p, q = number(x), number(y)
+            if p is not None and q is not None:
+                apart = abs(p - q)
+                relative = apart / max(abs(p), abs(q)) if apart else 0.0
+                largest = max(largest, relative) if not math.isnan(relative) else math.inf
+                lines.append(f"{path}: {p!r} -> {q!r} (by {apart:.3g}, relative {relative:.3g})")
+            else:
+                lines.append(f"{path}: {str(x)[:300]!r} -> {str(y)[:300]!r}")
+        if lines:
+            differing[key] = lines
+    for key, lines in list(differing.items())[:limit]:
+        print(key)
+        for line in lines[:6]:
+            print(f"    {line}")
+        if len(lines) > 6:
+            print(f"    and {len(lines) - 6} more")
+    if len(differing) > limit:
+        print(f"and {len(differing) - limit} more entries: --limit shows them")
+    total = sum(not (skip and skip.search(key)) for key in before.keys() | after.keys())
+    if differing:
+        print(
+            f"{len(differing)} of {total} entries differ; the largest relative difference of numbers is {largest:.3g}"
+        )
+        return 1
+    print(f"equal bit for bit: {total} entries, {int(compared)} values")
+    return 0
