@@ -9,10 +9,13 @@ from torch import Tensor, nn
 
 from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
+from looprop.models.checking import failures_named
 from looprop.models.encoded import Encoded
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
 
+SOUNDS = ("input_values", "input_features")
+"""What models call a waveform, or a spectrogram, that they take."""
 # A piece lasts a tenth of a second, or less where the sound would have fewer pieces than this.
 PIECES_A_SECOND, FEWEST = 10, 8
 # What models of speech take, and how many frames of a spectrogram make a second.
@@ -28,7 +31,7 @@ class AudioClassifier(Adapter):
 
     def __init__(self, model: nn.Module, processor: Any = None, *, name: str = "") -> None:
         super().__init__(model, name=name)
-        names = [n for n in ("input_values", "input_features") if n in self.arguments]
+        names = [n for n in SOUNDS if n in self.arguments]
         if not names:
             raise ModelError(
                 f"{self.name} takes no input_values and no input_features: explain it as a plain module with "
@@ -84,6 +87,11 @@ class AudioClassifier(Adapter):
         """How many samples, or frames, are one position."""
         second, length = self.rate if waves.dim() == 2 else FRAMES, waves.shape[self._time(waves)]
         return max(1, min(int(second) // PIECES_A_SECOND, -(-length // FEWEST)))
+
+    def logits(self, encoded: Encoded, *, positions: int = 1) -> Tensor:
+        """The logits (K, C) of one intact input; what the model raises on it is named."""
+        with failures_named(self.name):
+            return super().logits(encoded, positions=positions)
 
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The sound is the explained input."""

@@ -48,10 +48,10 @@ def check_table(model: nn.Module, name: str) -> None:
 
 @contextmanager
 def failures_named(name: str) -> Iterator[None]:
-    """What a model itself raises on a text, such as a missing image, becomes an error that names the model."""
+    """What a model itself raises on an input, such as a missing image, becomes an error that names the model."""
     try:
         yield
     except (LoopropError, torch.OutOfMemoryError):
         raise
     except (RuntimeError, ValueError, TypeError, AttributeError, LookupError, AssertionError) as error:
-        raise ModelError(f"{name} cannot be run on this text alone, {type(error).__name__}: {error}") from error
+        raise ModelError(f"{name} cannot be run on this input alone, {type(error).__name__}: {error}") from error

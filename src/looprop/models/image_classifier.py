@@ -12,6 +12,7 @@ from looprop.intercept.attention import AttentionCall
 from looprop.intercept.lookup import EmbeddedMode
 from looprop.intercept.sites import SiteMode
 from looprop.models.adapter import Adapter, Altered
+from looprop.models.checking import failures_named
 from looprop.models.encoded import Encoded
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
@@ -43,7 +44,7 @@ class ImageClassifier(Adapter):
         # Are positions the patches that the model itself cuts an image into?
         self.tokens = own == self.patch and self.image is not None
         if not self.tokens:
-            self.removals = ("zero",)
+            self.removals, self.image = ("zero",), None
         self.processor = processor
         self.labels = {int(i): str(label) for i, label in (getattr(config, "id2label", None) or {}).items()}
 
@@ -80,6 +81,11 @@ class ImageClassifier(Adapter):
         names = tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
         none, flags = (None,) * len(names), (False,) * len(names)
         return Encoded({"pixel_values": pixels.to(self.device, self.dtype)}, names, "", none, flags, none)
+
+    def logits(self, encoded: Encoded, *, positions: int = 1) -> Tensor:
+        """The logits (K, C) of one intact input; what the model raises on it is named."""
+        with failures_named(self.name):
+            return super().logits(encoded, positions=positions)
 
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The pixels are the explained input."""

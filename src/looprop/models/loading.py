@@ -1,6 +1,6 @@
 """Finding and loading models: a hub id, a folder, ready-made objects, or the embedded model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from looprop.errors import ModelError
 from looprop.models.adapter import Adapter, Origin
-from looprop.models.audio_classifier import AudioClassifier
+from looprop.models.audio_classifier import SOUNDS, AudioClassifier
 from looprop.models.cache import model_folder
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.encoder_decoder import EncoderDecoder
@@ -60,8 +60,22 @@ _KINDS: dict[str, Kind] = {
     "ForQuestionAnswering": Kind("AutoModelForQuestionAnswering", QuestionAnswering),
     "ForQuestionAnsweringSimple": Kind("", QuestionAnswering),
     "ForImageClassification": Kind("AutoModelForImageClassification", ImageClassifier, "AutoImageProcessor"),
-    "ForAudioClassification": Kind("", AudioClassifier, "AutoFeatureExtractor"),
+    **{
+        f"ForImageClassification{way}": Kind("", ImageClassifier, "AutoImageProcessor")
+        for way in ("Learned", "Fourier", "ConvProcessing")  # Perceiver
+    },
 }
+_SOUNDS = Kind("", AudioClassifier, "AutoFeatureExtractor")
+
+
+def _kind_of(names: Iterable[str], main_input: str | None) -> Kind | None:
+    """The kind of a model by the names of its class and of those it derives from, and by what its main input is called:
+    classifiers of texts and of sounds have names alike.
+    """
+    ends = tuple(names)
+    if main_input in SOUNDS and any(n.endswith(("ForSequenceClassification", "ForAudioClassification")) for n in ends):
+        return _SOUNDS
+    return next((kind for ending, kind in _KINDS.items() if any(n.endswith(ending) for n in ends)), None)
 
 
 def load_adapter(
@@ -100,9 +114,9 @@ def load_adapter(
 
 def adapt(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
     """The adapter for ready-made objects, chosen by the model's class."""
-    for ending, kind in _KINDS.items():
-        if any(parent.__name__.endswith(ending) for parent in type(model).__mro__):
-            return kind.adapter(model, tokenizer, name=name)
+    kind = _kind_of((parent.__name__ for parent in type(model).__mro__), getattr(model, "main_input_name", None))
+    if kind is not None:
+        return kind.adapter(model, tokenizer, name=name)
     if hasattr(tokenizer, "image_mean"):
         return ImageClassifier(model, tokenizer, name=name)
     return TextClassifier(model, tokenizer, name=name)
@@ -137,7 +151,7 @@ def _from_pretrained(
     try:
         config = transformers.AutoConfig.from_pretrained(source, **options)
         architecture = (getattr(config, "architectures", None) or ["?"])[0]
-        kind = next((kind for ending, kind in _KINDS.items() if architecture.endswith(ending)), None)
+        kind = _kind_of([architecture], getattr(getattr(transformers, architecture, None), "main_input_name", None))
         if kind is None:
             raise ModelError(
                 f"{name} is a {architecture}: looprop loads classifiers of texts, tokens, images and sounds, models "
@@ -147,7 +161,8 @@ def _from_pretrained(
         on_cpu = device is None or torch.device(device).type == "cpu"
         dtype = torch.float32 if on_cpu else "auto"
         with _quietly(on_disk=isinstance(source, Path)):
-            model, info = getattr(transformers, kind.auto or architecture).from_pretrained(
+            loader = getattr(transformers, kind.auto or architecture, transformers.AutoModelForSeq2SeqLM)
+            model, info = loader.from_pretrained(
                 source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
             )
         if missing := sorted(info["missing_keys"]):

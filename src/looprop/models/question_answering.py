@@ -26,6 +26,11 @@ class QuestionAnswering(PlacedAnswers):
         span = encoded.offsets[position]
         return not encoded.special[position] and (span is None or span[0] >= first)
 
+    @property
+    def runs_rows(self) -> bool:
+        """Not of models that look for the separators of the text themselves: they must not miss one."""
+        return super().runs_rows and not self.arguments & {"question_lengths", "global_attention_mask"}
+
     def forward(self, inputs: Mapping[str, Any], *, positions: int = 1) -> Tensor:
         """Of the span that is asked for: start + end, start, end. (B, 1, 3)"""
         starts, ends = self._both(self.run(inputs))
