@@ -37,7 +37,12 @@ class EncoderDecoder(TextAdapter):
                 f"{self.name} takes no {' and no '.join(missing)}: of encoder-decoders looprop explains those that "
                 "read a text; give others in a wrapper, see docs/how-to/own-model.md"
             )
-        self.start = _start_of(model, self.name)
+        _start_of(model, self.name)
+
+    @property
+    def start(self) -> list[int]:
+        """The tokens that every output begins with; the language to translate into may be set at any time."""
+        return _start_of(self.model, self.name)
 
     @property
     def word_embeddings(self) -> Tensor:

@@ -33,8 +33,8 @@ class ImageClassifier(Adapter):
         super().__init__(model, name=name)
         if "pixel_values" not in self.arguments or "spatial_shapes" in self.arguments:
             raise ModelError(
-                f"{self.name} takes no whole images as pixel_values (B, C, H, W): explain it as a plain module with "
-                "looprop.attribute"
+                f"{self.name} takes no whole images as pixel_values (B, C, H, W): put it into a module that does, for "
+                "looprop.attribute, or into one that reads token ids, see docs/how-to/own-model.md"
             )
         if patch is not None and (type(patch) is not int or patch < 1):
             raise InputError(f"patch must be an integer >= 1, got {patch!r}")

@@ -57,9 +57,10 @@ def positions_of(model: nn.Module, arguments: Collection[str]) -> Positions:
         if name.rsplit(".", 1)[-1] in _TABLES and isinstance(module, nn.Embedding)
     )
     config = getattr(model, "config", None)
-    limits = [limit for name in _WINDOWS for limit in _limits(config, name)]
-    if local := getattr(config, "local_attention", None):
-        limits.append(int(local) // 2)
+    # A model of several kinds of input has a configuration of its own for texts.
+    parts = [part for part in (config, getattr(config, "text_config", None)) if part is not None]
+    limits = [limit for part in parts for name in _WINDOWS for limit in _limits(part, name)]
+    limits += [int(local) // 2 for part in parts if (local := getattr(part, "local_attention", None))]
     return Positions("position_ids" in arguments, next(tables, None), min(limits, default=None))
 
 
