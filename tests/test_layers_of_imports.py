@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "looprop"
 ORDER = [
     "lazily",
     "errors",
+    "limits",
     "naming",
     "files",
     "display",

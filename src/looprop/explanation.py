@@ -154,6 +154,11 @@ class Explanation:
             raise DataError(f"an explanation has no {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
         if missing := [name for name, required in known.items() if required and name not in values]:
             raise DataError(f"the explanation lacks {', '.join(map(repr, missing))}")
+        texts = (values.get(name, "") for name in ("method", "label", "text", "model"))
+        if not isinstance(values["features"], list) or not all(
+            isinstance(t, str) for t in [*values["features"], *texts]
+        ):
+            raise DataError("features, method, label, text and model of an explanation must be texts")
         try:
             values["scores"] = np.array(
                 [math.nan if score is None else score for score in values["scores"]], dtype=np.float64
@@ -165,7 +170,7 @@ class Explanation:
             if isinstance(values["target"], list):
                 values["target"] = (int(values["target"][0]), int(values["target"][1]))
             return cls(**values)
-        except (TypeError, ValueError, IndexError, KeyError) as error:
+        except (TypeError, ValueError, IndexError, KeyError, OverflowError, AttributeError) as error:
             raise DataError(
                 f"the explanation is not in the form of {SCHEMA} version {SCHEMA_VERSION}: {error}"
             ) from error

@@ -90,7 +90,7 @@ def test_every_method_answers_or_refuses_by_name(name: str, method: str) -> None
     try:
         together = own.explain(items, method)
     except (InputError, RuleError):
-        with pytest.raises((InputError, RuleError), match="encoder-decoder|no relevance rule"):
+        with pytest.raises((InputError, RuleError), match=r"encoder-decoder|no relevance rule"):
             own.explain(items[0], method)
         return
     for item, e in zip(items, together, strict=True):

@@ -41,6 +41,9 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Compute examples again on which something failed.")
+    ] = False,
     engine: Engine = "local",
     address: Address = None,
     workers: Workers = None,
@@ -68,6 +71,7 @@ def reproduce(
             seed=seed,
             out=out,
             loo_from=loo_from,
+            retry_failed=retry_failed,
             progress=shown,
             engine=chosen,
         )

@@ -11,6 +11,7 @@ from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.checking import failures_named
 from looprop.models.encoded import Encoded
+from looprop.models.target import labels_of
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
 
@@ -41,7 +42,7 @@ class AudioClassifier(Adapter):
         self.input_name, self.processor = names[0], processor
         self.bins = getattr(config, "num_mel_bins", None)
         self.rate = getattr(processor, "sampling_rate", None) or USUAL_RATE
-        self.labels = {int(i): str(label) for i, label in (getattr(config, "id2label", None) or {}).items()}
+        self.labels = labels_of(config)
 
     def encode(self, item: Any, *, truncation: bool = False) -> Encoded:
         """A float tensor as the model takes it, or samples of a sound (an array) for the feature extractor."""

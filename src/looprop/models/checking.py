@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from looprop.errors import LoopropError, ModelError
+from looprop.errors import InputError, LoopropError, ModelError
 
 
 def check_model(model: nn.Module) -> None:
@@ -55,3 +55,17 @@ def failures_named(name: str) -> Iterator[None]:
         raise
     except (RuntimeError, ValueError, TypeError, AttributeError, LookupError, AssertionError) as error:
         raise ModelError(f"{name} cannot be run on this input alone, {type(error).__name__}: {error}") from error
+
+
+def check_text(text: str, what: str = "the text") -> None:
+    """Raise for a text that is no Unicode: half of a surrogate pair, as broken decoding leaves it behind."""
+    # isascii costs nothing, and most texts are.
+    if text.isascii():
+        return
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{what} must be Unicode, got a lone surrogate U+{ord(text[error.start]):04X} at place {error.start}: "
+            "decode it anew, or replace it with text.encode('utf-8', 'replace').decode()"
+        ) from None

@@ -14,6 +14,7 @@ from looprop.intercept.sites import SiteMode
 from looprop.models.adapter import Adapter, Altered
 from looprop.models.checking import failures_named
 from looprop.models.encoded import Encoded
+from looprop.models.target import labels_of
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
 
@@ -46,7 +47,7 @@ class ImageClassifier(Adapter):
         if not self.tokens:
             self.removals, self.image = ("zero",), None
         self.processor = processor
-        self.labels = {int(i): str(label) for i, label in (getattr(config, "id2label", None) or {}).items()}
+        self.labels = labels_of(config)
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """Rows and columns of patches in an image of some size.

@@ -1,81 +1,28 @@
 """Finding and loading models: a hub id, a folder, ready-made objects, or the embedded model."""
 
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from looprop.errors import ModelError
+from looprop.errors import LoopropError, ModelError
 from looprop.models.adapter import Adapter, Origin
-from looprop.models.audio_classifier import SOUNDS, AudioClassifier
 from looprop.models.cache import model_folder
-from looprop.models.causal_lm import CausalLanguageModel
-from looprop.models.encoder_decoder import EncoderDecoder
+from looprop.models.folder import INDEX, check_config, check_folder, check_index, check_tokenizer_files, read_config
 from looprop.models.image_classifier import ImageClassifier
-from looprop.models.masked_lm import MaskedLanguageModel
-from looprop.models.question_answering import QuestionAnswering
+from looprop.models.kinds import kind_of_config, kind_of_model
+from looprop.models.memory import check_size
 from looprop.models.tensor_module import TensorModule
 from looprop.models.text_classifier import TextClassifier
-from looprop.models.token_classifier import TokenClassifier
 
 EMBEDDED = "sentiment"
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How models whose class ends in some way are loaded.
-
-    auto: the transformers class that loads them; empty for the model's own. adapter: what makes them one of ours.
-    reader: the transformers class of what reads their inputs.
-    """
-
-    auto: str
-    adapter: Callable[..., Adapter]
-    reader: str = "AutoTokenizer"
-
-
-def _says(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
-    """The adapter of a model that says something: with an encoder, or, of several kinds of input, by its text alone."""
-    two = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
-    return (EncoderDecoder if two else CausalLanguageModel)(model, tokenizer, name=name)
-
-
-_KINDS: dict[str, Kind] = {
-    "ForSequenceClassification": Kind("AutoModelForSequenceClassification", TextClassifier),
-    "ForCausalLM": Kind("AutoModelForCausalLM", CausalLanguageModel),
-    "LMHeadModel": Kind("AutoModelForCausalLM", CausalLanguageModel),
-    "GenerationDecoder": Kind("", CausalLanguageModel),
-    "ForConditionalGeneration": Kind("", _says),
-    "ForTextToText": Kind("", _says),
-    "MTModel": Kind("", _says),
-    "EncoderDecoderModel": Kind("", _says),
-    "ForMaskedLM": Kind("AutoModelForMaskedLM", MaskedLanguageModel),
-    "ForTokenClassification": Kind("AutoModelForTokenClassification", TokenClassifier),
-    "ForQuestionAnswering": Kind("AutoModelForQuestionAnswering", QuestionAnswering),
-    "ForQuestionAnsweringSimple": Kind("", QuestionAnswering),
-    "ForImageClassification": Kind("AutoModelForImageClassification", ImageClassifier, "AutoImageProcessor"),
-    **{
-        f"ForImageClassification{way}": Kind("", ImageClassifier, "AutoImageProcessor")
-        for way in ("Learned", "Fourier", "ConvProcessing")  # Perceiver
-    },
-}
-_SOUNDS = Kind("", AudioClassifier, "AutoFeatureExtractor")
-
-
-def _kind_of(names: Iterable[str], main_input: str | None) -> Kind | None:
-    """The kind of a model by the names of its class and of those it derives from, and by what its main input is called:
-    classifiers of texts and of sounds have names alike.
-    """
-    ends = tuple(names)
-    if main_input in SOUNDS and any(n.endswith(("ForSequenceClassification", "ForAudioClassification")) for n in ends):
-        return _SOUNDS
-    return next((kind for ending, kind in _KINDS.items() if any(n.endswith(ending) for n in ends)), None)
+# So much is shown of what another library says.
+LONGEST = 300
 
 
 def load_adapter(
@@ -85,25 +32,24 @@ def load_adapter(
     device: str | torch.device | None = None,
 ) -> Adapter:
     """The adapter of a model; None is the embedded sentiment model."""
+    accelerated = _check_device(device)
     if isinstance(source, tuple):
         if len(source) != 2:
             raise ModelError(f"ready-made objects come as (model, tokenizer), got {len(source)} objects")
         return adapt(*source)
-    if isinstance(source, nn.Module):
-        raise ModelError(
-            "a model needs its tokenizer: load((model, tokenizer)); a plain module on tensors goes to looprop.attribute"
-        )
-    accelerated = device is not None and torch.device(device).type != "cpu"
     if source is None:
         with resources.as_file(resources.files("looprop") / "assets" / EMBEDDED) as folder:
             adapter = _from_pretrained(folder, "looprop-sentiment", trust_remote_code, device)
         adapter.origin = Origin(None, trust_remote_code, accelerated)
         return adapter
+    _check_source(source)
     folder = Path(source)
     if not folder.is_dir() and model_folder(str(source)).is_dir():
         folder = model_folder(str(source))
     if folder.is_dir():
-        check_folder(folder)
+        check_folder(folder, trust_remote_code=trust_remote_code)
+    elif folder.exists():
+        raise ModelError(f"{folder} is a file: a model is loaded from its folder, {str(folder.parent)!r}")
     adapter = _from_pretrained(folder if folder.is_dir() else source, str(source), trust_remote_code, device)
     # A folder of one's own by its whole path: other processes work in other folders.
     adapter.origin = Origin(
@@ -112,10 +58,35 @@ def load_adapter(
     return adapter
 
 
+def _check_device(device: Any) -> bool:
+    """Whether this is a device beside the CPU; what is none raises."""
+    try:
+        return device is not None and torch.device(device).type != "cpu"
+    except (RuntimeError, TypeError) as error:
+        raise ModelError(f"device must be one of torch's, such as 'cpu' or 'cuda:0', got {device!r}") from error
+
+
+def _check_source(source: Any) -> None:
+    """Raise for what is neither a name nor a path."""
+    if isinstance(source, nn.Module):
+        raise ModelError(
+            "a model needs its tokenizer: load((model, tokenizer)); a plain module on tensors goes to looprop.attribute"
+        )
+    if isinstance(getattr(source, "model", None), nn.Module) and hasattr(source, "tokenizer"):  # a pipeline
+        part = "tokenizer" if source.tokenizer is not None else "image_processor"
+        raise ModelError(
+            f"a {type(source).__name__} is given as its two parts: load((pipeline.model, pipeline.{part}))"
+        )
+    if not isinstance(source, str | os.PathLike) or not str(source).strip() or "\0" in str(source):
+        raise ModelError(
+            "a model is given as a hub id, a folder, (model, tokenizer) or None for the embedded one, got "
+            f"{source if isinstance(source, str) else type(source).__name__!r}"
+        )
+
+
 def adapt(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
     """The adapter for ready-made objects, chosen by the model's class."""
-    kind = _kind_of((parent.__name__ for parent in type(model).__mro__), getattr(model, "main_input_name", None))
-    if kind is not None:
+    if (kind := kind_of_model(model)) is not None:
         return kind.adapter(model, tokenizer, name=name)
     if hasattr(tokenizer, "image_mean"):
         return ImageClassifier(model, tokenizer, name=name)
@@ -127,54 +98,85 @@ def adapt_module(module: nn.Module | Callable[[Tensor], Tensor], *, name: str = 
     return TensorModule(module, name=name)
 
 
-def check_folder(folder: Path) -> None:
-    """Raise for a folder from which no model can be loaded safely."""
-    if not (folder / "config.json").is_file():
-        raise ModelError(f"{folder} holds no config.json: not a model folder")
-    if any(folder.glob("*.safetensors")):
-        return
-    pickled = [path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern)]
-    if pickled:
-        raise ModelError(
-            f"{folder} holds only pickled weights ({pickled[0]}), which can run code on loading: convert them to "
-            "safetensors"
-        )
-    raise ModelError(f"{folder} holds no weights (*.safetensors)")
-
-
 def _from_pretrained(
     source: str | Path, name: str, trust_remote_code: bool, device: str | torch.device | None
 ) -> Adapter:
     import transformers
 
-    options = {"trust_remote_code": trust_remote_code}
-    try:
+    on_disk = isinstance(source, Path)
+    options = {"trust_remote_code": trust_remote_code, "local_files_only": on_disk}
+    with _ours(name, "its configuration"):
         config = transformers.AutoConfig.from_pretrained(source, **options)
-        architecture = (getattr(config, "architectures", None) or ["?"])[0]
-        kind = _kind_of([architecture], getattr(getattr(transformers, architecture, None), "main_input_name", None))
-        if kind is None:
-            raise ModelError(
-                f"{name} is a {architecture}: looprop loads classifiers of texts, tokens, images and sounds, models "
-                "that answer questions, fill in masks or generate texts; give other models as objects, "
-                "load((model, tokenizer))"
-            )
-        on_cpu = device is None or torch.device(device).type == "cpu"
+        kind, architecture = kind_of_config(config, name)
+    if not on_disk:
+        _check_hub(str(source), config, trust_remote_code)
+    on_cpu = device is None or torch.device(device).type == "cpu"
+    with _ours(name, "its weights"), _quietly(on_disk=on_disk):
+        loader = kind.loader(architecture)
+        make = loader if issubclass(loader, nn.Module) else loader.from_config
+        check_size(lambda: make(config), name, bytes_per_number=4 if on_cpu else 2)
         dtype = torch.float32 if on_cpu else "auto"
-        with _quietly(on_disk=isinstance(source, Path)):
-            loader = getattr(transformers, kind.auto or architecture, transformers.AutoModelForSeq2SeqLM)
-            model, info = loader.from_pretrained(
-                source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
-            )
-        if missing := sorted(info["missing_keys"]):
-            raise ModelError(
-                f"{name} has no weights for {', '.join(missing[:4])}{' and more' * (len(missing) > 4)}: they would be "
-                "random"
-            )
-        tokenizer = getattr(transformers, kind.reader).from_pretrained(source, **options)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise ModelError(f"cannot load {name!r}: {_first_line(error)}") from error
-    model = model.eval() if device is None else model.eval().to(device)
-    return kind.adapter(model, tokenizer, name=name)
+        model, info = loader.from_pretrained(
+            source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+        )
+        _check_loaded(info, name)
+        model = model.eval() if device is None else model.eval().to(device)
+    if kind.reader != "AutoTokenizer":
+        with _ours(name, "its processor", "save one beside it, or load((model, None)) and give tensors"):
+            reader = getattr(transformers, kind.reader).from_pretrained(source, **options)
+    else:
+        with _ours(name, "its tokenizer", "copy or download its files anew, or load((model, tokenizer))"):
+            if on_disk:
+                check_tokenizer_files(Path(source))
+            reader = transformers.AutoTokenizer.from_pretrained(source, **options)
+            _check_vocabulary(reader, name)
+    with _ours(name, "the model"):
+        return kind.adapter(model, reader, name=name)
+
+
+def _check_hub(source: str, config: Any, trust_remote_code: bool) -> None:
+    """What is asked of a folder, asked of the hub: nothing but safetensors is named."""
+    from transformers.utils import cached_file
+
+    check_config(config.to_dict(), source, trust_remote_code=trust_remote_code)
+    with _ours(source, "the index of its weights"):
+        index = cached_file(source, INDEX, _raise_exceptions_for_missing_entries=False)
+        if index is not None:
+            check_index(read_config(Path(index)), f"{source}/{INDEX}")
+
+
+def _check_loaded(info: dict[str, Any], name: str) -> None:
+    if missing := sorted(info["missing_keys"]):
+        raise ModelError(
+            f"{name} has no weights for {', '.join(missing[:4])}{' and more' * (len(missing) > 4)}: they would be "
+            "random"
+        )
+    if wrong := sorted(str(key[0] if isinstance(key, tuple) else key) for key in info.get("mismatched_keys") or ()):
+        raise ModelError(f"{name} has weights of another shape than its configuration says for {', '.join(wrong[:4])}")
+
+
+def _check_vocabulary(tokenizer: Any, name: str) -> None:
+    """Raise for a tokenizer that a library made up without its files: it knows its special tokens and nothing else."""
+    known = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
+    if not known:
+        raise ModelError(
+            f"the tokenizer of {name} knows no word: its vocabulary is missing; copy or download its files, or "
+            "load((model, tokenizer))"
+        )
+
+
+@contextmanager
+def _ours(name: str, part: str, way_out: str = "copy or download its files anew") -> Iterator[None]:
+    """Whatever a library raises on the files of others is an error of ours that says what can be done."""
+    try:
+        yield
+    except LoopropError:
+        raise
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # libraries in Rust panic with an exception that is no Exception
+        said = f"{_first_line(error)} ({type(error).__name__})"
+        raise ModelError(f"cannot load {name!r}: {part} cannot be used: {said}; {way_out}") from error
 
 
 @contextmanager
@@ -192,5 +194,6 @@ def _quietly(*, on_disk: bool) -> Iterator[None]:
         logging.enable_progress_bar()
 
 
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _first_line(error: BaseException) -> str:
+    lines = (line.strip() for line in str(error).splitlines() if line.strip())
+    return next(lines, "it does not say why")[:LONGEST]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
 from looprop.models.adapter import Adapter, Altered
-from looprop.models.checking import check_table, failures_named
+from looprop.models.checking import check_table, check_text, failures_named
 from looprop.models.encoded import Encoded, words_of
 
 TextLike = str | tuple[str, str]
@@ -76,6 +76,8 @@ class TextAdapter(Adapter):
             raise InputError(f"an input must be a text or a pair of texts, got {type(item).__name__}")
         if not any(t.strip() for t in texts):
             raise InputError("the text is empty: nothing to explain")
+        for text in texts:
+            check_text(text)
         fast = bool(getattr(self.tokenizer, "is_fast", False))
         limit = {"truncation": True, "max_length": self.longest} if truncation and self.longest else {}
         encoding = self.tokenizer(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from looprop.errors import TargetError
 from looprop.models.encoded import Encoded
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers, words_at
-from looprop.models.target import Target, TargetLike, resolve_target
+from looprop.models.target import Target, TargetLike, labels_of, resolve_target
 
 OUTSIDE = "o"
 """The label, in lower case, of what belongs to nothing."""
@@ -23,8 +23,7 @@ class TokenClassifier(PlacedAnswers):
 
     def __init__(self, model: nn.Module, tokenizer: Any, *, name: str = "") -> None:
         super().__init__(model, tokenizer, name=name)
-        labels = getattr(getattr(model, "config", None), "id2label", None) or {}
-        self.labels = {int(index): str(label) for index, label in labels.items()}
+        self.labels = labels_of(getattr(model, "config", None))
 
     def forward(self, inputs: Mapping[str, Any], *, positions: int = 1) -> Tensor:
         """The logits (B, 1, C) of the token that is asked for."""

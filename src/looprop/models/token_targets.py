@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from looprop.errors import TargetError
+from looprop.models.checking import check_text
 from looprop.models.target import Target, TargetLike
 
 CONTINUATION = "continuation:"
@@ -44,6 +45,7 @@ def continuation_ids(tokenizer: Any, text: str, *, of_decoder: bool = False) -> 
 
     of_decoder: some tokenizers have other pieces for what a decoder says than for what an encoder reads.
     """
+    check_text(text, "a continuation")
     given = {"text_target": text} if of_decoder else {"text": text}
     ids: list[int] = tokenizer(**given, add_special_tokens=False)["input_ids"]
     if not ids:
@@ -53,6 +55,7 @@ def continuation_ids(tokenizer: Any, text: str, *, of_decoder: bool = False) -> 
 
 def _token_id(tokenizer: Any, part: int | str, size: int) -> int:
     if isinstance(part, str):
+        check_text(part, "a target")
         ids = tokenizer(part, add_special_tokens=False)["input_ids"]
         if len(ids) != 1:
             raise TargetError(

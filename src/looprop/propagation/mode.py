@@ -18,9 +18,10 @@ from looprop.errors import PlanError, RuleError
 from looprop.intercept.attention import AttentionSite
 from looprop.intercept.operations import operation_name
 from looprop.propagation import operations
-from looprop.propagation.call import CUT_OFF, Call, Rule, Trace, cut_off, mark, tensors_in, trace_of
-from looprop.propagation.location import module_path
+from looprop.propagation.call import CUT_OFF, Call, Rule, Trace, cut_off, mark, tensors_in, trace_known, trace_of
+from looprop.propagation.location import inside_a_module, module_path
 from looprop.propagation.plan import Plan
+from looprop.propagation.rules.coefficients import as_coefficient, hold
 from looprop.propagation.rules.table import RULES
 
 _NEVER = {
@@ -58,6 +59,8 @@ class RelevanceMode(TorchFunctionMode):
         self.plan, self.root, self.explained_weight, self.record = plan, root, explained_weight, record
         self.plain = plan.plain
         self.explained: Tensor | None = None
+        self.explained_inputs: list[Tensor] = []
+        self.again = ""  # where the explained table was looked up for the second time
         self.embedding_sum: Tensor | None = None
         self.sites: list[AttentionSite] = []
         self.fresh = Trace(token=object())
@@ -96,7 +99,8 @@ class RelevanceMode(TorchFunctionMode):
         if not output.requires_grad:
             last.check_held()
             raise RuleError("the output does not depend on the explained input through anything that carries gradient")
-        last.check()
+        if last.check():
+            raise last.not_zero(trace_known(output))
 
     def __torch_function__(
         self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -136,14 +140,17 @@ class RelevanceMode(TorchFunctionMode):
         if handler.in_place and args and args[0] is not call.args[0]:
             return function(*args, **kwargs)  # a parameter changed in place: torch's own business
         if not call.activations or (name in operations.LIKE and not call.args[0].requires_grad):
-            return self._constant(call, args, kwargs)
+            return self.constant(call, args, kwargs)
         if not torch.is_grad_enabled():
             return call.run() if self.plain else self._cut(call, in_place=handler.in_place)
         if handler.body is not None and (
             handler.inplace < 0 or kwargs.get("inplace") or (len(args) > handler.inplace and args[handler.inplace])
         ):
             return self._enter(handler.body, call, args, kwargs)
-        call.check(pointwise=handler.pointwise)
+        if call.check() and (call.held or not handler.pointwise):
+            hold(call)
+            if not call.activations:
+                return self.constant(call, call.args, call.kwargs)
         if rule is None:
             out = call.run()
             if isinstance(out, float) or any(t.is_floating_point() or t.is_complex() for t in tensors_in((out,))):
@@ -158,7 +165,10 @@ class RelevanceMode(TorchFunctionMode):
         plain = getattr(torch, name, None) or getattr(torch.nn.functional, name)
         out = self._marked(rule(Call(self, name, plain, (clone, *call.args[1:]), call.kwargs)), None)
         target.copy_(out)
-        return self._marked(mark(target, (trace_of(out) or self.fresh).but(origin=None, unweighted=None)), target)
+        trace = trace_of(out) or self.fresh
+        if trace.held and target.requires_grad:
+            trace = as_coefficient(trace)
+        return self._marked(mark(target, trace.but(origin=None, unweighted=None)), target)
 
     def _enter(self, body: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a composite Python function with the mode on: nothing inside goes unseen."""
@@ -175,28 +185,32 @@ class RelevanceMode(TorchFunctionMode):
         """Whether the body of one of torch's Python functions is running."""
         return any(function.__name__ == name for function in self._inside)
 
-    def _constant(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def constant(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call without activations: nothing to propagate, except where the explained look-up happens."""
         if call.name in operations.EMBEDDING and any(
             t is self.explained_weight for t in tensors_in((*args, *kwargs.values()))
         ):
-            if self.explained is not None:
-                raise RuleError(
-                    f"the explained embedding table is looked up more than once, in {module_path(self.root)}"
-                )
-            self.explained = self.explain(call.run())
+            leaf = self.explain(call.run())
+            self.explained_inputs.append(leaf)
             # A clone, since models may add to it in place and a leaf forbids that.
-            self.embedding_sum = mark(self.explained.clone(), self.fresh)
-            return self.embedding_sum
+            looked_up = mark(leaf.clone(), self.fresh)
+            if len(self.explained_inputs) == 1:
+                self.explained, self.embedding_sum = leaf, looked_up
+            elif not self.again:
+                self.again = module_path(self.root)
+            return looked_up
         if call.name in operations.DROPOUT:
             return call.args[0]
         out = call.run()
         if call.held and not self.plain:
-            if call.name not in operations.KEEPS_HELD and call.held[0].held == "normaliser":
+            strictest = next((trace for trace in call.held if trace.held != "weights"), call.held[0])
+            if call.name not in operations.KEEPS_HELD and strictest.held == "normaliser":
                 call.check_held()
+            if isinstance(out, float) and strictest.held == "coefficient" and inside_a_module():
+                raise call.refuse("it makes a plain number of a coefficient, which could not be followed any more")
             for tensor in (*tensors_in((out,)), *((args[0],) if call.name == "setitem" else ())):
                 if tensor.is_floating_point():
-                    mark(tensor, call.held[0])
+                    mark(tensor, strictest)
         return out
 
     def _cut(self, call: Call, *, in_place: bool) -> Any:

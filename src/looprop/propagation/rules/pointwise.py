@@ -12,6 +12,7 @@ from looprop.propagation.call import Call, Trace, mark, trace_known
 from looprop.propagation.gradients import epsilon_factor, identity_rule, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention
 from looprop.propagation.rules.base import rule
+from looprop.propagation.rules.coefficients import constant, settle
 from looprop.propagation.rules.linear import product, weighed
 
 REDUCTION = ("sum", "mean")
@@ -23,7 +24,10 @@ def add(call: Call) -> Any:
     """A sum: the gradient, times s / (s + epsilon sign(s)); a constant keeps its share, a mask takes none."""
     if call.name not in REDUCTION and _is_chain(call) and not all(trace_known(t).linear for t in call.activations):
         return pointwise(call)
-    _settle(call)
+    if settle(call):
+        return call.mode.constant(call, call.args, call.kwargs)
+    if _adds_the_identity(call):
+        return constant(call, call.run())
     out = call.run()
     first = next((t for t in call.activations if trace_known(t).product is not None), call.activations[0])
     trace = trace_known(first)
@@ -44,6 +48,19 @@ def add(call: Call) -> Any:
     ):
         call.mode.embedding_sum = out
     return out
+
+
+def _adds_the_identity(call: Call) -> bool:
+    """Whether a matrix of activations becomes I + A, the inverse with which a delta net undoes its own updates: a
+    coefficient, as where the same inverse comes from a triangular solve. Attention plus its own place is none.
+    """
+    if call.name in REDUCTION or len(call.args) != 2 or call.plan.product == "gradient":
+        return False
+    (matrix, *others), other = call.activations, call.args[1]
+    if others or not isinstance(other, Tensor) or other.requires_grad or trace_known(matrix).site is not None:
+        return False
+    square = other.dim() == 2 and 1 < other.shape[0] == other.shape[1] and matrix.shape[-2:] == other.shape
+    return square and torch.equal(other, torch.eye(len(other), dtype=other.dtype, device=other.device))
 
 
 def _adds_a_mask(call: Call) -> bool:
@@ -69,7 +86,9 @@ def scale(call: Call) -> Any:
             out = weigh_gradient(raw, epsilon_factor(raw.detach(), call.plan.epsilon, shares=2))
             return mark(out, chain[0].but(origin=None, unweighted=raw, factor=factor))
         return mark(out, chain[0].but(origin=_origin(acts[0]), factor=factor))
-    _settle(call)
+    if settle(call):
+        return call.mode.constant(call, call.args, call.kwargs)
+    acts = call.activations
     if len(acts) == 1:
         if call.name in ("div", "rdiv") and not _divides_by_constant(call):
             raise call.refuse("it divides by an activation")
@@ -102,13 +121,16 @@ def _divides_by_constant(call: Call) -> bool:
 def pointwise(call: Call) -> Any:
     """A pointwise expression of one tensor is one activation: identity rule between the tensor and the whole of it."""
     first = trace_known(call.activations[0])
+    if call.activations[0].is_complex() and call.plan.activation != "gradient":
+        raise call.refuse("a function of complex numbers")
     if call.name in ("sqrt", "rsqrt", "pow") and first.mean_square:
         return _normaliser(call)
     if call.plan.activation == "gradient":
         square = _is_chain(call) and _is_square(call, [trace_known(t) for t in call.activations])
         return mark(call.run(), call.mode.fresh.but(square=square, product=first.product))
     if not _is_chain(call):
-        _settle(call)
+        if settle(call):
+            return call.mode.constant(call, call.args, call.kwargs)
         raise call.refuse("its arguments are not pointwise functions of one activation")
     origin = _origin(call.activations[0])
     value = call.run(*(a.detach() if isinstance(a, Tensor) else a for a in call.args))
@@ -189,11 +211,3 @@ def _is_chain(call: Call) -> bool:
 def _origin(tensor: Tensor) -> Tensor:
     origin = trace_known(tensor).origin
     return tensor if origin is None else origin
-
-
-def _settle(call: Call) -> None:
-    """Where a pointwise expression ends, it must be one that the identity rule can take."""
-    for tensor in call.activations:
-        trace = trace_known(tensor)
-        if trace.at_zero != 0.0:
-            raise call.not_zero(trace)
