@@ -136,3 +136,11 @@ def test_all_exact_rows_are_leave_one_out(name: str, place: str) -> None:
         target = ("start", position)
     exact = own.explain(item, "looprop", target=target, rows="all")
     close(exact.scores, own.explain(item, "loo", target=target).scores)
+
+
+@pytest.mark.parametrize("name", ["t5", "bart", "bert-mlm", "bert-ner", "bert-qa"])
+def test_in_an_evaluation(name: str) -> None:
+    found = looprop.evaluate(bench(name), [text_of(name, 9), text_of(name, 12)], methods=["loo", "attnlrp", "random"])
+    for method in ("loo", "attnlrp", "random"):
+        assert found[method].errors == 0
+        assert all(metric.undefined == 0 for metric in found[method].metrics.values())

@@ -10,6 +10,7 @@ import transformers as hf
 from torch import Tensor
 
 import looprop
+import zoo
 from looprop.errors import InputError, LoopropError, ModelError
 from looprop.methods.names import CATALOGUE
 from tiny_heads import IMAGES, SOUNDS, bench, image_of, model_of, sound_of
@@ -91,6 +92,23 @@ def test_sizes_that_differ_are_no_batch() -> None:
     for item, e in zip(items, together, strict=True):
         assert len(e) == 9
         np.testing.assert_allclose(e.scores, bench("resnet").explain(item, "grad-x-input", target=1).scores, atol=1e-9)
+
+
+def test_squares_of_ones_own() -> None:
+    """Of a ViT, too: 6 pixels to a side, the last ones smaller."""
+    model, x = zoo.build("vit"), torch.randn(1, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    e = looprop.load((model, None), patch=6).explain(x, "loo", target=1)
+    assert len(e) == 9
+    with torch.no_grad():
+        for i, score in enumerate(e.scores):
+            row, column = 6 * (i // 3), 6 * (i % 3)
+            gone = x.clone()
+            gone[:, row : row + 6, column : column + 6] = 0
+            assert score == pytest.approx(e.output - float(model(pixel_values=gone[None]).logits[0, 1]), abs=1e-9)
+    with pytest.raises(InputError, match="patch must be an integer >= 1, got 0"):
+        looprop.load((model, None), patch=0)
+    with pytest.raises(InputError, match="patch is for images"):
+        looprop.load(patch=4)
 
 
 @pytest.mark.parametrize("removal", ["zero", "attention-mask"])

@@ -152,6 +152,14 @@ class ImageClassifier(Adapter):
         return blocks.sum((2, 4)).flatten(1)
 
 
+def in_squares(adapter: Adapter, side: int) -> Adapter:
+    """The adapter of an image model whose positions are squares of so many pixels to a side."""
+    if not isinstance(adapter, ImageClassifier):
+        raise InputError(f"patch is for images, and {adapter.name} takes {adapter.noun}")
+    # Without an origin it travels whole: another process that loaded the model anew would cut other squares.
+    return ImageClassifier(adapter.model, adapter.processor, name=adapter.name, patch=side)
+
+
 def _sides(config: Any, name: str) -> tuple[int, int] | None:
     """Height and width that a configuration, or the part of it that is about images, has under a name."""
     for part in (config, getattr(config, "vision_config", None)):
