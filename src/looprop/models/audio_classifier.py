@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from looprop.errors import InputError, ModelError
-from looprop.models.adapter import Adapter
+from looprop.models.adapter import Adapter, Intact
 from looprop.models.checking import failures_named
 from looprop.models.encoded import Encoded
 from looprop.models.target import labels_of
@@ -89,10 +89,10 @@ class AudioClassifier(Adapter):
         second, length = self.rate if waves.dim() == 2 else FRAMES, waves.shape[self._time(waves)]
         return max(1, min(int(second) // PIECES_A_SECOND, -(-length // FEWEST)))
 
-    def logits(self, encoded: Encoded, *, positions: int = 1) -> Tensor:
-        """The logits (K, C) of one intact input; what the model raises on it is named."""
+    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
+        """The model's own answer to one input; what the model raises on it is named."""
         with failures_named(self.name):
-            return super().logits(encoded, positions=positions)
+            return super().intact(encoded, positions=positions)
 
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The sound is the explained input."""

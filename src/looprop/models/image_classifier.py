@@ -11,7 +11,7 @@ from looprop.errors import InputError, ModelError
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.lookup import EmbeddedMode
 from looprop.intercept.sites import SiteMode
-from looprop.models.adapter import Adapter, Altered
+from looprop.models.adapter import Adapter, Altered, Intact
 from looprop.models.checking import failures_named
 from looprop.models.encoded import Encoded
 from looprop.models.target import labels_of
@@ -83,10 +83,10 @@ class ImageClassifier(Adapter):
         none, flags = (None,) * len(names), (False,) * len(names)
         return Encoded({"pixel_values": pixels.to(self.device, self.dtype)}, names, "", none, flags, none)
 
-    def logits(self, encoded: Encoded, *, positions: int = 1) -> Tensor:
-        """The logits (K, C) of one intact input; what the model raises on it is named."""
+    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
+        """The model's own answer to one input; what the model raises on it is named."""
         with failures_named(self.name):
-            return super().logits(encoded, positions=positions)
+            return super().intact(encoded, positions=positions)
 
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The pixels are the explained input."""
