@@ -111,6 +111,10 @@ def _both(first: AbstractContextManager[object], second: AbstractContextManager[
 def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
     """The first-order effect of every removal, with nothing inside an attention block linearised."""
     adapter = subject.adapter
+    if adapter.two_stacks:
+        raise InputError(
+            "looprop has no meaning for an encoder-decoder yet: the rows of its two stacks are not told apart; use loo"
+        )
     member = member_matrix(subject)
     reductions: list[Reduction] = []
     unfollowed = UnfollowedAttention()
