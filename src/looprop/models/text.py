@@ -29,10 +29,10 @@ class TextAdapter(Adapter):
         if not hasattr(model, "get_input_embeddings"):
             raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
         self.tokenizer = tokenizer
-        self.takes_mask = "attention_mask" in self.arguments
+        self.takes_mask = "attention_mask" in self.arguments or self._heeds("attention_mask", [1, 0, 0, 0, 1, 1])
         self.takes_past = self.causal and "past_key_values" in self.arguments
         # Without a mask a model reads padding like text.
-        self.pads = self.takes_mask or self.takes_others
+        self.pads = self.takes_mask
 
     @property
     def word_embeddings(self) -> Tensor:
@@ -102,9 +102,31 @@ class TextAdapter(Adapter):
         inputs = {"input_ids": torch.tensor([ids], device=self.device)}
         if self.pads:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        if "token_type_ids" in encoding and "token_type_ids" in self.arguments:
+        if "token_type_ids" in encoding and self._takes_types:
             inputs["token_type_ids"] = torch.tensor([encoding["token_type_ids"]], device=self.device)
         return Encoded(inputs, names, text, offsets, special, words_of(text, offsets))
+
+    @property
+    def _takes_types(self) -> bool:
+        """Does it take token types, by name or by arguments that a wrapper hands on?"""
+        known = self.facts.handed_on
+        if "token_type_ids" not in known:
+            known["token_type_ids"] = "token_type_ids" in self.arguments or self._heeds("token_type_ids", [0, 1] * 3)
+        return known["token_type_ids"]
+
+    @torch.no_grad()
+    def _heeds(self, argument: str, values: list[int]) -> bool:
+        """Does an argument that stands behind `**kwargs` reach the answer? Tried on a few tokens."""
+        if not self.takes_others:
+            return False
+        ids = torch.arange(1, len(values) + 1, device=self.device)[None] % len(self.word_embeddings)
+        given = torch.tensor([values], device=self.device)
+        try:
+            with self.evaluating():
+                without, with_it = (self.forward({"input_ids": ids, **more}) for more in ({}, {argument: given}))
+        except Exception:  # it is not taken
+            return False
+        return without.shape == with_it.shape and not torch.equal(without, with_it)
 
     @staticmethod
     def _offsets(
