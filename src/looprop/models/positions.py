@@ -45,7 +45,8 @@ class Positions:
         if self.by_argument:
             batch["position_ids"] = rows + self.first
         elif self.table is not None:
-            return OtherRowsMode(self.table.weight, rows + self.first)
+            # BART and its kin leave the first rows of their table out.
+            return OtherRowsMode(self.table.weight, rows + self.first + int(getattr(self.table, "offset", 0)))
         return nullcontext()
 
 

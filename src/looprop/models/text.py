@@ -11,6 +11,7 @@ from looprop.intercept.lookup import LookUpMode
 from looprop.models.adapter import Adapter, Altered, Intact
 from looprop.models.checking import check_table, check_text, failures_named
 from looprop.models.encoded import Encoded, words_of
+from looprop.models.traced import Traced
 
 TextLike = str | tuple[str, str]
 
@@ -212,8 +213,26 @@ class TextAdapter(Adapter):
 
     def at_values(self, encoded: Encoded, values: Tensor) -> Altered:
         """Other word embeddings (B, T, D), as the look-up hands them out."""
-        # A clone, since models may add to the look-up in place.
-        return self.whole(encoded, len(values)), LookUpMode(self.word_embeddings, lambda _: values.clone())
+
+        def other(found: Tensor) -> Tensor:
+            self._check_look_up(found, values.shape[:2])
+            return values.clone()  # models may add to the look-up in place
+
+        return self.whole(encoded, len(values)), LookUpMode(self.word_embeddings, other)
+
+    def explained(self, traced: Traced, readout: str) -> Tensor:
+        """The look-up of the word embeddings (B, T, D), or the sum with what is added to it."""
+        self._check_look_up(traced.tape.explained, traced.inputs["input_ids"].shape)
+        return super().explained(traced, readout)
+
+    def _check_look_up(self, found: Tensor, wanted: Sequence[int]) -> None:
+        """Raise for a model that looks up other things than one vector for each token of each text, in that order."""
+        if tuple(found.shape[:2]) != tuple(wanted) or found.dim() != 3:
+            raise ModelError(
+                f"{self.name} looks its word embeddings up as {tuple(found.shape)} where ({wanted[0]}, {wanted[1]}, "
+                "width) is expected: it adds positions of its own (prompts, padding to a window) or puts time first, "
+                "so that it is not known which row belongs to which token. Use 'loo', which needs no embeddings"
+            )
 
     def token_scores(self, relevance: Tensor) -> Tensor:
         """Summed over the embedding dimension: (B, T, D) -> (B, T)."""

@@ -53,7 +53,7 @@ def _replaced(subject: Subject, token: int) -> Runner:
 def _injected_mask(subject: Subject) -> Runner:
     """Barred keys for models that take no mask: at the attention sites themselves."""
     adapter, encoded = subject.adapter, subject.encoded
-    layers = adapter.attention_layers(encoded)
+    layers = adapter.attention_sites(encoded)
     if layers == 0:
         others = " or ".join(f"removal={other!r}" for other in adapter.removals if other != "attention-mask")
         raise InputError(f"{adapter.name} has no attention to mask: use {others}")
