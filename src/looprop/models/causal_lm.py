@@ -99,7 +99,8 @@ class CausalLanguageModel(TextAdapter):
             )
         n, extra = len(encoded), torch.tensor([ids], device=self.device)
         inputs = {
-            key: torch.cat([value, extra if key == "input_ids" else value.new_ones(1, len(ids))], 1)
+            # A continuation is of the last token's kind, and is not masked.
+            key: torch.cat([value, extra if key == "input_ids" else value[:, -1:].expand(1, len(ids))], 1)
             for key, value in encoded.inputs.items()
         }
         names = tuple(self._token(i) for i in ids)
