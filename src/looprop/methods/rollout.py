@@ -88,6 +88,10 @@ class AttentionRollout(Method):
             raise InputError(
                 "rollout has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
             )
+        if subject.adapter.two_stacks:
+            raise InputError(
+                "rollout has no meaning for an encoder-decoder: its attention maps are of two sequences and no chain"
+            )
         maps = attention_maps(subject.adapter, subject.encoded)
         leading = subject.adapter.leading_positions(subject.encoded)
         rows = subject.rows_read

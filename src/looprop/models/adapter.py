@@ -71,6 +71,10 @@ class Adapter(ABC):
     """Does the model take an attention mask of its own?"""
     takes_past = False
     """Can it be given the keys and values of a prefix that was computed before?"""
+    two_stacks = False
+    """Does a decoder, with positions of its own, read what an encoder has made of the input?"""
+    target_words: Literal["class", "token", "text"] = "class"
+    """How a target is written on a command line: a class or two, a token or two, or a text that is taken whole."""
     batches = True
     """Can several inputs run in one batch at all?"""
     pads = False
@@ -313,10 +317,13 @@ class Adapter(ABC):
             self.facts.padding = self._answers_alike_with_padding(encoded)
         return self.facts.padding
 
+    def spare_position(self, encoded: Encoded) -> int:
+        """A position that can be cut out of an input and still leaves one."""
+        return len(encoded) // 2
+
     @torch.no_grad()
     def _answers_alike_with_padding(self, encoded: Encoded) -> bool:
-        kept = [i for i in range(len(encoded)) if i != len(encoded) // 2]
-        shorter = encoded.only(kept)
+        shorter = encoded.only([i for i in range(len(encoded)) if i != self.spare_position(encoded)])
         with self.evaluating():
             alone = self.forward(self.collate([shorter])[0])
             try:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
-from looprop.models.adapter import Adapter, Altered
-from looprop.models.checking import check_text
+from looprop.models.adapter import Adapter, Altered, Intact
+from looprop.models.checking import check_table, check_text, failures_named
 from looprop.models.encoded import Encoded, words_of
 from looprop.models.traced import Traced
 
@@ -29,6 +29,7 @@ class TextAdapter(Adapter):
             raise ModelError(f"a text model needs its tokenizer, got {type(tokenizer).__name__}")
         if not hasattr(model, "get_input_embeddings"):
             raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
+        check_table(model, self.name)
         self.tokenizer = tokenizer
         self.takes_mask = "attention_mask" in self.arguments or self._heeds("attention_mask", [1, 0, 0, 0, 1, 1])
         self.takes_past = self.causal and "past_key_values" in self.arguments
@@ -56,7 +57,7 @@ class TextAdapter(Adapter):
         """The most tokens the model takes, where it says."""
         config = getattr(self.model, "config", None)
         limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-        if limit is None:
+        if limit is None or limit < 1:  # XLNet says -1: any length
             return None
         # RoBERTa and its kin number positions from padding_idx + 1.
         offset = next(
@@ -143,6 +144,11 @@ class TextAdapter(Adapter):
             shift = len(texts[0]) + 1 if second else 0
             spans.append(None if special[i] or start == end else (start + shift, end + shift))
         return tuple(spans), text
+
+    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
+        """The model's own answer to one input; what the model raises on it is named."""
+        with failures_named(self.name):
+            return super().intact(encoded, positions=positions)
 
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
         """Several texts as one padded batch, and the positions of each row's own tokens."""

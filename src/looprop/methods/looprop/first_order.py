@@ -115,6 +115,10 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
         raise InputError(
             "looprop has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
         )
+    if adapter.two_stacks:
+        raise InputError(
+            "looprop has no meaning for an encoder-decoder yet: the rows of its two stacks are not told apart; use loo"
+        )
     member = member_matrix(subject)
     reductions: list[Reduction] = []
     unfollowed = UnfollowedAttention()

@@ -69,7 +69,7 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
         unchanged = exact_rows(subject, intact, few[:1], torch.zeros_like(member[:1])).cpu()
         filled = exact_rows(subject, intact, few, member[:2]).cpu()  # of unlike number: one of them is filled up
         alone = torch.cat([exact_rows(subject, intact, few[i : i + 1], member[i : i + 1]).cpu() for i in range(2)])
-    except Exception:  # rows of this model cannot be run at all
+    except Exception:  # rows of this model cannot be run at all, whatever it says to them
         return False
     single = subject.afresh(features=tuple((i,) for i in range(len(subject.encoded))))
     plain = SetFunction(single, removal="attention-mask", quick=False)
