@@ -16,6 +16,8 @@ from looprop.errors import DataError, InputError
 
 HALF_WRITTEN = ".tmp"
 """How the name of a file ends while it is being written."""
+TRIAL = "trial"
+"""What a file is called that is made only to see whether one can be."""
 
 
 def plain(value: Any, name: str) -> Any:
@@ -133,7 +135,11 @@ def _check_name(place: Path) -> None:
 
 def _check_folder(folder: Path, refusal: str) -> None:
     """Rights alone do not tell: disks are mounted read-only, and some folders take no files. So one is made."""
-    trial = folder / f".{secrets.token_hex(8)}{HALF_WRITTEN}"
+    with contextlib.suppress(OSError, AttributeError):
+        # One without a name, where the system knows such: nothing is left of it, also by a process that is killed now.
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))
+        return
+    trial = folder / f".{TRIAL}.{secrets.token_hex(8)}{HALF_WRITTEN}"
     try:
         trial.open("xb").close()
         trial.unlink()

@@ -79,6 +79,12 @@ def reproduce(
         say("what is finished is kept: give the same command again to go on")
         raise
     say(f"finished: {run.title}")
+    if errors := {row["example"]: row["error"] for row in run.rows if row["error"]}:
+        first = next(iter(errors.values()))
+        say(
+            f"looprop: warning: something failed on {len(errors)} of {len(run.computed)} examples; --retry-failed "
+            f"tries these again. The first error: {first}"
+        )
     if report_:
         _write([run.folder], None)
     typer.echo(run.folder)

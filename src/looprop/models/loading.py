@@ -14,7 +14,16 @@ from looprop.errors import LoopropError, ModelError
 from looprop.models.adapter import Adapter, Origin
 from looprop.models.cache import model_folder
 from looprop.models.causal_lm import CausalLanguageModel
-from looprop.models.folder import INDEX, check_config, check_folder, check_index, check_tokenizer_files, read_config
+from looprop.models.folder import (
+    ADAPTER,
+    INDEX,
+    adapter_found,
+    check_config,
+    check_folder,
+    check_index,
+    check_tokenizer_files,
+    read_config,
+)
 from looprop.models.image_classifier import ImageClassifier
 from looprop.models.memory import check_size
 from looprop.models.tensor_module import TensorModule
@@ -126,10 +135,10 @@ def _from_pretrained(
     on_disk = isinstance(source, Path)
     options = {"trust_remote_code": trust_remote_code, "local_files_only": on_disk}
     with _ours(name, "its configuration"):
+        if not on_disk:
+            _check_hub(str(source), trust_remote_code)
         config = transformers.AutoConfig.from_pretrained(source, **options)
         auto, adapter = _kind(config, name)
-    if not on_disk:
-        _check_hub(str(source), config, trust_remote_code)
     on_cpu = device is None or torch.device(device).type == "cpu"
     with _ours(name, "its weights"), _quietly(on_disk=on_disk):
         loader = getattr(transformers, auto)
@@ -170,15 +179,20 @@ def _kind(config: Any, name: str) -> tuple[str, Callable[..., Adapter]]:
     )
 
 
-def _check_hub(source: str, config: Any, trust_remote_code: bool) -> None:
-    """What is asked of a folder, asked of the hub: nothing but safetensors is named."""
+def _check_hub(source: str, trust_remote_code: bool) -> None:
+    """What is asked of a folder, asked of the hub: files that name others are looked at before those are opened."""
     from transformers.utils import cached_file
 
-    check_config(config.to_dict(), source, trust_remote_code=trust_remote_code)
-    with _ours(source, "the index of its weights"):
-        index = cached_file(source, INDEX, _raise_exceptions_for_missing_entries=False)
-        if index is not None:
-            check_index(read_config(Path(index)), f"{source}/{INDEX}")
+    def file(name: str) -> Path | None:
+        found = cached_file(source, name, _raise_exceptions_for_missing_entries=False)
+        return None if found is None else Path(found)
+
+    if file(ADAPTER) is not None:
+        raise ModelError(adapter_found(source))
+    if (config := file("config.json")) is not None:
+        check_config(read_config(config), source, trust_remote_code=trust_remote_code)
+    if (index := file(INDEX)) is not None:
+        check_index(read_config(index), f"{source}/{INDEX}")
 
 
 def _check_loaded(info: dict[str, Any], name: str) -> None:
@@ -231,5 +245,6 @@ def _quietly(*, on_disk: bool) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    lines = (line.strip() for line in str(error).splitlines() if line.strip())
-    return next(lines, "it does not say why")[:LONGEST]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["it does not say why"]
+    # What ends in a colon goes on in the next line.
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])[:LONGEST]

@@ -85,6 +85,12 @@ class TextAdapter(Adapter):
         ids: list[int] = encoding["input_ids"]
         if not ids:
             raise InputError(f"the tokenizer makes no token of {texts[0]!r}")
+        table = self.model.get_input_embeddings()  # type: ignore[operator]
+        if isinstance(table, nn.Embedding) and not 0 <= min(ids) <= max(ids) < table.num_embeddings:
+            raise ModelError(
+                f"the tokenizer gives token {max(ids)}, and the word embedding of {self.name} has "
+                f"{table.num_embeddings} rows: it is the tokenizer of another model"
+            )
         if self.longest is not None and len(ids) > self.longest:
             raise InputError(
                 f"the text has {len(ids)} tokens and the model takes {self.longest}: pass truncation=True to cut it"

@@ -81,7 +81,8 @@ def code_hash(model: nn.Module) -> str:
 def _settings(module: nn.Module) -> Iterator[tuple[str, str]]:
     """Numbers, flags and words that are attributes of a module: eps, heads. `training` is set for each pass."""
     for name, value in vars(module).items():
-        if name != "training" and not name.startswith("_") and isinstance(value, int | float | str | tuple | list):
+        decides = name != "training" and not name.startswith("_") and name not in NOT_OF_THE_FUNCTION
+        if decides and isinstance(value, int | float | str | tuple | list):
             yield name, json.dumps(_plain(value))
 
 

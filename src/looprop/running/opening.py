@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from looprop.errors import DataError
-from looprop.files import check_folder_place, was_half_written
+from looprop.files import TRIAL, check_folder_place, was_half_written
 from looprop.running import provenance
 from looprop.running.identity import compare, plain
 from looprop.running.inside import check_file, check_folder
@@ -109,7 +109,7 @@ def _opened(
 
 def _remove_half_written(place: Path) -> None:
     """What a process that was killed had begun to write. Nothing else: other names are of other people."""
-    for folder, form in ((place / FOLDER, HALF_NAME), (place, r"manifest[.]json")):
+    for folder, form in ((place / FOLDER, HALF_NAME), (place, rf"manifest[.]json|{TRIAL}")):
         for path in folder.iterdir():
             if was_half_written(path.name, form) and check_file(path):
                 path.unlink()

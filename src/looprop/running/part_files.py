@@ -69,7 +69,7 @@ def read_part(path: Path, run: str | None = None, unmarked: Collection[str] = ()
     except DataError as error:
         raise DataError(f"{path} is not a part of a run: {error}. Move it away") from error
     if of != (run or "") and not (not of and path.name in unmarked):
-        raise Foreign(f"{path} is a part of another run: move it away, or use another folder")
+        raise Foreign(f"{path} is a part of another run, or of none: move it away, or use another folder")
     return rows, bool(of)
 
 

@@ -13,7 +13,7 @@ from looprop.propagation.call import Trace, mark, trace_of
 from looprop.propagation.degrees import degree, noted
 from looprop.propagation.gradients import epsilon_factor, scale_gradient, weigh_gradient
 from looprop.propagation.rules.base import rule
-from looprop.propagation.rules.coefficients import constant
+from looprop.propagation.rules.coefficients import router_weights
 
 if TYPE_CHECKING:
     from looprop.propagation.call import Call
@@ -110,7 +110,7 @@ def softmax(call: Call) -> Any:
     # torch's own attention is one also where its query is a parameter, so that its scores are no product of two
     # activations.
     if trace is None or not (_normalises_keys(call, trace) or mode.inside("multi_head_attention_forward")):
-        return constant(call, call.run())  # a router or a pooling; a final softmax is refused at the output
+        return router_weights(call, call.run())  # a router or a pooling; a final softmax is refused at the output
     site = AttentionSite(len(mode.sites) + 1, fused=False)
     mode.sites.append(site)
     weights = call.run()
