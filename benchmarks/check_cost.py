@@ -40,7 +40,7 @@ BARS = {8: 0.10, 16: None, 32: None, 128: 0.02}
 class _NoPath(nullcontext[Any]):
     """Stands for the mode that notes the path of operations."""
 
-    path = 0
+    path = 1
 
     def __enter__(self) -> Any:
         return self
