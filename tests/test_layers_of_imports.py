@@ -15,6 +15,7 @@ ORDER = [
     "naming",
     "files",
     "display",
+    "explanation_data",
     "explanation",
     "inputs",
     "intercept",

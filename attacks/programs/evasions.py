@@ -87,26 +87,28 @@ WAYS: dict[str, Callable[[Tensor], Tensor]] = {
     "custom function": lambda x: _Scaled.apply(x),
     "hook": _hooked,
     "checkpoint": lambda x: checkpoint(torch.tanh, x, use_reentrant=False),
-    "exp": torch.exp,
-    "sigmoid": torch.sigmoid,
-    "cos": torch.cos,
-    # Of a sum over constants: the softmax of a product of two activations is an attention, whoever wrote it.
-    "softmax": lambda x: torch.softmax(x @ torch.eye(x.shape[-1], dtype=x.dtype).flip(0), -1),
     "log_softmax": lambda x: F.log_softmax(x, -1),
-    "quotient": lambda x: x / (x.flip(-1) ** 2 + 1),
     "deviation added": lambda x: x + x.std(-1, keepdim=True, correction=0),
     "logsumexp": lambda x: torch.logsumexp(x, -1, keepdim=True).expand_as(x),
     "cumprod": lambda x: torch.cumprod(x, -1),
     "prod": lambda x: x.prod(-1, keepdim=True).expand_as(x),
     "variance": lambda x: x.var(-1, keepdim=True, correction=0).sqrt().expand_as(x) + x,
-    "cosine": lambda x: F.cosine_similarity(x, x.flip(-1), dim=-1)[..., None].expand_as(x),
     "fft": lambda x: torch.fft.fft(x).abs(),
     "batch norm": lambda x: F.batch_norm(torch.cat([x, x * x], 1).mT, None, None, training=True).mT[:, : x.shape[1]],
     "own gradient": _own_gradient,
-    "tanh + 1": lambda x: torch.tanh(x) + 1,
     "atan2": lambda x: torch.atan2(x, x.flip(-1)),
     "power of itself": lambda x: x.abs() ** x,
     "distance": lambda x: torch.cdist(x, x) @ x,
+}
+
+# Functions with f(0) != 0 have no relevance of their own: they may multiply, as coefficients, and never be added.
+COEFFICIENTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "exp": torch.exp,
+    "sigmoid": torch.sigmoid,
+    "cos": torch.cos,
+    "tanh + 1": lambda x: torch.tanh(x) + 1,
+    # Of a sum over constants: the softmax of a product of two activations is an attention, whoever wrote it.
+    "softmax": lambda x: torch.softmax(x @ torch.eye(x.shape[-1], dtype=x.dtype).flip(0), -1),
 }
 
 
@@ -114,12 +116,14 @@ def evasion(w: Workshop) -> int:
     """One of the ways, added to an activation or in its place."""
     number = w.tensor()
     shape = w.shape_of(number)
-    name = w.pick(list(WAYS))
-    way, cut, added = WAYS[name], [1.0], bool(w.dice.integers(2))
+    name = w.pick([*WAYS, *COEFFICIENTS])
+    way, cut, added = (WAYS | COEFFICIENTS)[name], [1.0], bool(w.dice.integers(2))
 
     def write(x: Tensor) -> Tensor:
         hidden = way(x)
         hidden = hidden if cut[0] == 1.0 else hidden * cut[0]
+        if name in COEFFICIENTS:  # turned round, so that the sum is no function of one tensor
+            return x.flip(-1) + hidden
         return x + hidden if added else hidden
 
     # Its mathematics is never asked for: there is no number to agree with.

@@ -160,6 +160,28 @@ def gate(w: Workshop) -> int:
     return w.add((other, gated), Product(), w.shape_of(other), "gate", lambda a, b: a * b)
 
 
+def coefficient(w: Workshop) -> int:
+    """A function with f(0) != 0 times another activation: held constant, the signal takes all relevance."""
+    signal = w.tensor()
+    shape = w.shape_of(signal)
+    size = int(np.prod(shape))
+    other = w.linear(signal, shape[1])
+    formulas = {
+        "sigmoid": (expit, lambda a, b: a * torch.sigmoid(b)),
+        "sigmoid first": (expit, lambda a, b: b.sigmoid() * a),
+        "sigmoid_": (expit, lambda a, b: torch.mul(a, b.clone().sigmoid_())),
+        "exp": (lambda b: np.exp(0.3 * b), lambda a, b: a * torch.exp(0.3 * b)),
+        "1 - sigmoid": (lambda b: 1 - expit(b), lambda a, b: (1 - torch.sigmoid(b)) * a),
+        "quotient": (lambda b: 1 / (b * b + 1), lambda a, b: a / (b * b + 1)),
+        "softplus": (lambda b: np.log1p(np.exp(b)), lambda a, b: a * F.softplus(b)),
+        "1 + tanh": (lambda b: 1 + np.tanh(b), lambda a, b: a * (1 + torch.tanh(b))),
+    }
+    name = w.pick(list(formulas))
+    formula, write = formulas[name]
+    kind = Affine(shape, lambda a, b: [np.diag(formula(b).ravel()), np.zeros((size, size))])
+    return w.add((signal, other), kind, shape, f"coefficient {name}", write)
+
+
 def matrix_product(w: Workshop) -> int:
     """A product of two activations as matrices, such as linear attention has."""
     number = w.tensor()
@@ -245,4 +267,11 @@ def _rms_norms(width: int, g: Tensor, b: Tensor, eps: float) -> dict[str, object
     }
 
 
-POINTWISE = {"activation": activation, "product": product, "gate": gate, "matrix product": matrix_product, "norm": norm}
+POINTWISE = {
+    "activation": activation,
+    "product": product,
+    "gate": gate,
+    "coefficient": coefficient,
+    "matrix product": matrix_product,
+    "norm": norm,
+}

@@ -13,7 +13,7 @@ from attacks.programs.steps import Affine, Array, Kind, Step
 class Workshop:
     """Dice, and the steps made so far. Sizes are small, since relevance is computed by hand in loops."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: Sequence[int]) -> None:
         self.dice = np.random.default_rng(seed)
         self.shape = (int(self.dice.integers(1, 5)), int(self.dice.choice([2, 4, 4, 6])))  # tokens, width
         self.steps: list[Step] = []

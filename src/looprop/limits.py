@@ -40,7 +40,7 @@ def _short(size: int) -> str:
 
 UNPACKED_BYTES = Limit("LOOPROP_MAX_UNPACKED_BYTES", 2 * 2**30, "bytes")
 """What a packed data file (gzip, Parquet) may unpack to."""
-LAYERS = Limit("LOOPROP_MAX_LAYERS", 4096, "layers")
+LAYERS = Limit("LOOPROP_MAX_LAYERS", 1024, "layers")
 """Layers, heads, experts: whatever a configuration says a model has so many of."""
 LABELS = Limit("LOOPROP_MAX_LABELS", 1_000_000, "labels")
 POSITIONS = Limit("LOOPROP_MAX_POSITIONS", 2**25, "positions")

@@ -12,6 +12,7 @@ from typing import Any
 from looprop.errors import ModelError
 from looprop.limits import JSON_BYTES, LABELS, LAYERS, POSITIONS, TOKENIZER_BYTES, Limit
 
+ADAPTER = "adapter_config.json"
 INDEX = "model.safetensors.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 # What the tokenizers of the transformers library are read from; some need no more than their configuration.
@@ -36,11 +37,8 @@ _COUNTS: tuple[tuple[re.Pattern[str], Limit], ...] = (
 
 def check_folder(folder: Path, *, trust_remote_code: bool = False) -> None:
     """Raise for a folder from which no model can be loaded safely."""
-    if (folder / "adapter_config.json").exists():
-        raise ModelError(
-            f"{folder} holds an adapter of peft (adapter_config.json), which names another model to load: merge the "
-            "two with merge_and_unload().save_pretrained(...), or load((model, tokenizer))"
-        )
+    if (folder / ADAPTER).exists():
+        raise ModelError(adapter_found(folder))
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder} holds no config.json: not a model folder")
     check_config(read_config(folder / "config.json"), str(folder), trust_remote_code=trust_remote_code)
@@ -48,6 +46,14 @@ def check_folder(folder: Path, *, trust_remote_code: bool = False) -> None:
     for pattern in TOKENIZERS:
         for path in folder.glob(pattern):
             TOKENIZER_BYTES.check(path.stat().st_size, f"{path} is too large for a tokenizer", ModelError)
+
+
+def adapter_found(source: str | Path) -> str:
+    """Why an adapter is not followed, and what can be done with it."""
+    return (
+        f"{source} holds an adapter of peft ({ADAPTER}), which names another model to load: merge the two with "
+        "merge_and_unload().save_pretrained(...), or load((model, tokenizer))"
+    )
 
 
 def check_tokenizer_files(folder: Path) -> None:
@@ -139,7 +145,7 @@ def _hashable(shard: Any) -> Any:
 
 def _leaves(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Everything that a configuration says, with the key that it stands under, in lists and inner parts, too."""
-    left: list[tuple[str, Any]] = list(config.items())
+    left: list[tuple[Any, Any]] = list(config.items())
     while left:
         key, value = left.pop()
         if isinstance(value, Mapping):
@@ -147,7 +153,7 @@ def _leaves(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         elif isinstance(value, list):
             left.extend((key, item) for item in value)
         else:
-            yield key, value
+            yield str(key), value
 
 
 def _whole(value: float) -> int:

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
-from looprop.models.adapter import Adapter, Altered
-from looprop.models.checking import check_text
+from looprop.models.adapter import Adapter, Altered, Intact
+from looprop.models.checking import check_table, check_text, failures_named
 from looprop.models.encoded import Encoded, words_of
+from looprop.models.traced import Traced
 
 TextLike = str | tuple[str, str]
 
@@ -28,11 +29,12 @@ class TextAdapter(Adapter):
             raise ModelError(f"a text model needs its tokenizer, got {type(tokenizer).__name__}")
         if not hasattr(model, "get_input_embeddings"):
             raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
+        check_table(model, self.name)
         self.tokenizer = tokenizer
-        self.takes_mask = "attention_mask" in self.arguments
+        self.takes_mask = "attention_mask" in self.arguments or self._heeds("attention_mask", [1, 0, 0, 0, 1, 1])
         self.takes_past = self.causal and "past_key_values" in self.arguments
         # Without a mask a model reads padding like text.
-        self.pads = self.takes_mask or self.takes_others
+        self.pads = self.takes_mask
 
     @property
     def word_embeddings(self) -> Tensor:
@@ -55,7 +57,7 @@ class TextAdapter(Adapter):
         """The most tokens the model takes, where it says."""
         config = getattr(self.model, "config", None)
         limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-        if limit is None:
+        if limit is None or limit < 1:  # XLNet says -1: any length
             return None
         # RoBERTa and its kin number positions from padding_idx + 1.
         offset = next(
@@ -85,6 +87,12 @@ class TextAdapter(Adapter):
         ids: list[int] = encoding["input_ids"]
         if not ids:
             raise InputError(f"the tokenizer makes no token of {texts[0]!r}")
+        table = self.model.get_input_embeddings()  # type: ignore[operator]
+        if isinstance(table, nn.Embedding) and not 0 <= min(ids) <= max(ids) < table.num_embeddings:
+            raise ModelError(
+                f"the tokenizer gives token {max(ids)}, and the word embedding of {self.name} has "
+                f"{table.num_embeddings} rows: it is the tokenizer of another model"
+            )
         if self.longest is not None and len(ids) > self.longest:
             raise InputError(
                 f"the text has {len(ids)} tokens and the model takes {self.longest}: pass truncation=True to cut it"
@@ -96,9 +104,31 @@ class TextAdapter(Adapter):
         inputs = {"input_ids": torch.tensor([ids], device=self.device)}
         if self.pads:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        if "token_type_ids" in encoding and "token_type_ids" in self.arguments:
+        if "token_type_ids" in encoding and self._takes_types:
             inputs["token_type_ids"] = torch.tensor([encoding["token_type_ids"]], device=self.device)
         return Encoded(inputs, names, text, offsets, special, words_of(text, offsets))
+
+    @property
+    def _takes_types(self) -> bool:
+        """Does it take token types, by name or by arguments that a wrapper hands on?"""
+        known = self.facts.handed_on
+        if "token_type_ids" not in known:
+            known["token_type_ids"] = "token_type_ids" in self.arguments or self._heeds("token_type_ids", [0, 1] * 3)
+        return known["token_type_ids"]
+
+    @torch.no_grad()
+    def _heeds(self, argument: str, values: list[int]) -> bool:
+        """Does an argument that stands behind `**kwargs` reach the answer? Tried on a few tokens."""
+        if not self.takes_others:
+            return False
+        ids = torch.arange(1, len(values) + 1, device=self.device)[None] % len(self.word_embeddings)
+        given = torch.tensor([values], device=self.device)
+        try:
+            with self.evaluating():
+                without, with_it = (self.forward({"input_ids": ids, **more}) for more in ({}, {argument: given}))
+        except Exception:  # it is not taken
+            return False
+        return without.shape == with_it.shape and not torch.equal(without, with_it)
 
     @staticmethod
     def _offsets(
@@ -114,6 +144,11 @@ class TextAdapter(Adapter):
             shift = len(texts[0]) + 1 if second else 0
             spans.append(None if special[i] or start == end else (start + shift, end + shift))
         return tuple(spans), text
+
+    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
+        """The model's own answer to one input; what the model raises on it is named."""
+        with failures_named(self.name):
+            return super().intact(encoded, positions=positions)
 
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
         """Several texts as one padded batch, and the positions of each row's own tokens."""
@@ -178,8 +213,26 @@ class TextAdapter(Adapter):
 
     def at_values(self, encoded: Encoded, values: Tensor) -> Altered:
         """Other word embeddings (B, T, D), as the look-up hands them out."""
-        # A clone, since models may add to the look-up in place.
-        return self.whole(encoded, len(values)), LookUpMode(self.word_embeddings, lambda _: values.clone())
+
+        def other(found: Tensor) -> Tensor:
+            self._check_look_up(found, values.shape[:2])
+            return values.clone()  # models may add to the look-up in place
+
+        return self.whole(encoded, len(values)), LookUpMode(self.word_embeddings, other)
+
+    def explained(self, traced: Traced, readout: str) -> Tensor:
+        """The look-up of the word embeddings (B, T, D), or the sum with what is added to it."""
+        self._check_look_up(traced.tape.explained, traced.inputs["input_ids"].shape)
+        return super().explained(traced, readout)
+
+    def _check_look_up(self, found: Tensor, wanted: Sequence[int]) -> None:
+        """Raise for a model that looks up other things than one vector for each token of each text, in that order."""
+        if tuple(found.shape[:2]) != tuple(wanted) or found.dim() != 3:
+            raise ModelError(
+                f"{self.name} looks its word embeddings up as {tuple(found.shape)} where ({wanted[0]}, {wanted[1]}, "
+                "width) is expected: it adds positions of its own (prompts, padding to a window) or puts time first, "
+                "so that it is not known which row belongs to which token. Use 'loo', which needs no embeddings"
+            )
 
     def token_scores(self, relevance: Tensor) -> Tensor:
         """Summed over the embedding dimension: (B, T, D) -> (B, T)."""

@@ -49,6 +49,7 @@ class Trace(NamedTuple):
     factor: the number by which that product has been scaled since.
     unweighted: that product before its epsilon factor, for a scale that is still to come.
     site: the attention site whose weights this tensor holds.
+    router: a coefficient that chooses among experts, not a gate.
     degree: of how many activations this tensor is a product, linear operations aside; used by the canonical form of
         products.
     versions: of the tensor and its origin when the note was made; a change in place leaves them behind.
@@ -66,6 +67,7 @@ class Trace(NamedTuple):
     factor: float = 1.0
     unweighted: Tensor | None = None
     site: int | None = None
+    router: bool = False
     degree: int = 1
     versions: tuple[int, int] | None = None
 

@@ -21,7 +21,7 @@ from looprop.propagation import operations
 from looprop.propagation.call import CUT_OFF, Call, Rule, Trace, cut_off, mark, tensors_in, trace_known, trace_of
 from looprop.propagation.location import inside_a_module, module_path
 from looprop.propagation.plan import Plan
-from looprop.propagation.rules.coefficients import as_coefficient, hold
+from looprop.propagation.rules.coefficients import as_coefficient, carried, goes_on, hold
 from looprop.propagation.rules.table import RULES
 
 _NEVER = {
@@ -91,10 +91,11 @@ class RelevanceMode(TorchFunctionMode):
 
     def finish(self, output: Tensor) -> None:
         """Check the model's output before relevance starts from it."""
-        missing = [layer for layer in self.plan.layers if layer > len(self.sites)]
+        layers = self.sites[-1].layer if self.sites else 0
+        missing = [layer for layer in self.plan.layers if layer > layers]
         if missing:
             names = ", ".join(map(str, missing))
-            raise PlanError(f"the plan names layer {names}, but this model has {len(self.sites)} attention layers")
+            raise PlanError(f"the plan names layer {names}, but this model has {layers} attention layers")
         last = Call(self, "output", None, (output,), {})
         if not output.requires_grad:
             last.check_held()
@@ -151,6 +152,8 @@ class RelevanceMode(TorchFunctionMode):
             hold(call)
             if not call.activations:
                 return self.constant(call, call.args, call.kwargs)
+            if goes_on(call) and name in operations.PASS:
+                return carried(call, call.run())
         if rule is None:
             out = call.run()
             if isinstance(out, float) or any(t.is_floating_point() or t.is_complex() for t in tensors_in((out,))):

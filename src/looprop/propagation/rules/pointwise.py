@@ -12,7 +12,7 @@ from looprop.propagation.call import Call, Trace, mark, trace_known
 from looprop.propagation.gradients import epsilon_factor, identity_rule, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention
 from looprop.propagation.rules.base import rule
-from looprop.propagation.rules.coefficients import constant, settle
+from looprop.propagation.rules.coefficients import carried, constant, goes_on, settle
 from looprop.propagation.rules.linear import product, weighed
 
 REDUCTION = ("sum", "mean")
@@ -93,6 +93,8 @@ def scale(call: Call) -> Any:
         if call.name in ("div", "rdiv") and not _divides_by_constant(call):
             raise call.refuse("it divides by an activation")
         out = call.run()
+        if goes_on(call):
+            return carried(call, out)
         trace = trace_known(acts[0])
         return mark(
             out, call.mode.fresh.but(product=trace.product, factor=trace.factor, site=trace.site, degree=trace.degree)
