@@ -16,6 +16,7 @@ import tiny
 import zoo
 from looprop import Plan, relevance
 from looprop.errors import ModelError, RuleError, UnseenError
+from looprop.propagation import GRADIENT
 from propagation.pieces import DIM, W2, W, Wrapped, X, scores
 
 
@@ -253,6 +254,30 @@ def test_checkpointing_that_is_in_force(reentrant: bool) -> None:
 
     with pytest.raises(RuleError, match="gradient"):
         scores(function)
+
+
+def test_checkpointing_under_the_ordinary_gradient() -> None:
+    def function(x: Tensor) -> Tensor:
+        out = checkpoint(lambda y: torch.relu(y @ W2), x, use_reentrant=True)
+        assert isinstance(out, Tensor)
+        return out
+
+    with pytest.raises(UnseenError, match="gradient_checkpointing_disable"):
+        gradient_by_engine(function)
+
+
+def gradient_by_engine(function: Callable[[Tensor], Tensor]) -> Tensor:
+    with relevance(None, GRADIENT) as tape:
+        x = tape.watch(X)
+        return tape.relevance(function(x), x)
+
+
+def test_without_rules_nothing_is_refused() -> None:
+    """Gradient times input is whatever torch's own gradient says, also past a detached tensor."""
+    for function in (lambda x: x * x.detach(), lambda x: x * x.norm().detach(), lambda x: x * float(x.detach().sum())):
+        x = X.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(function(x).sum(), x)
+        assert torch.allclose(gradient_by_engine(function), X * gradient)
 
 
 def test_checkpointing_of_a_model_that_predicts() -> None:
