@@ -142,7 +142,7 @@ class RelevanceMode(TorchFunctionMode):
             call.args = (args[0], *call.args)  # of which only the shape is taken
         if handler.leaves and rule is not None and (call.activations or call.held) and not self.plain:
             return rule(call)
-        if handler.in_place and isinstance(args[0], Tensor) and args[0] is not call.args[0]:
+        if handler.in_place and args and isinstance(args[0], Tensor) and args[0] is not call.args[0]:
             return self._parameter_changed(call, args, kwargs)
         if not call.activations or (name in operations.LIKE and not call.args[0].requires_grad):
             return self._constant(call, args, kwargs, in_place=handler.in_place)
