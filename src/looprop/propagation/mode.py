@@ -20,9 +20,11 @@ from looprop.intercept.operations import operation_name
 from looprop.propagation import operations
 from looprop.propagation.call import CHANGED, CUT_OFF, Call, Rule, Trace, cut_off, mark, tensors_in, trace_of
 from looprop.propagation.cuts import Cuts, strictest
+from looprop.propagation.gradients import hold
 from looprop.propagation.location import module_path
 from looprop.propagation.plan import Plan
 from looprop.propagation.rules.table import RULES
+from looprop.propagation.surrogate import surrogate_in_force
 
 _NEVER = {
     name: lambda *_: False for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -71,6 +73,8 @@ class RelevanceMode(TorchFunctionMode):
     def explain(self, tensor: Tensor) -> Tensor:
         """A leaf with the values of a tensor, from which everything counts as activation."""
         leaf = tensor.clone() if tensor.is_inference() else tensor.detach()
+        if (surrogate := surrogate_in_force()) is not None:
+            leaf = surrogate.start(leaf)
         return mark(leaf.requires_grad_(), self.fresh)
 
     def reaches(self, tensor: Tensor) -> bool:
@@ -266,7 +270,7 @@ class RelevanceMode(TorchFunctionMode):
 
 
 def _gradient(call: Call) -> Any:
-    return call.run()
+    return hold(call.activations[0]) if call.name in operations.CUT else call.run()
 
 
 def _forgiving(rule: Rule) -> Rule:

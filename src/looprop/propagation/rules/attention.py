@@ -11,7 +11,7 @@ from looprop.intercept.attention import AttentionCall, AttentionSite, attention_
 from looprop.propagation import operations
 from looprop.propagation.call import mark, trace_of
 from looprop.propagation.degrees import degree, noted
-from looprop.propagation.gradients import epsilon_factor, scale_gradient, weigh_gradient
+from looprop.propagation.gradients import epsilon_factor, hold, scale_gradient, weigh_gradient
 from looprop.propagation.rules.base import rule
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def fused(call: Call) -> Any:
     elif call.plan.epsilon:
         out = _unfused(call, given, rule)
     elif rule == "cp":
-        constant = given.but(query=given.query.detach(), key=given.key.detach())
+        constant = given.but(query=hold(given.query), key=hold(given.key))
         out = noted(call, constant.run(), degree(given.value))
     else:
         out = _split(call, given)
@@ -73,7 +73,7 @@ def _unfused(call: Call, given: AttentionCall, rule: str) -> Tensor:
         total = scores + mask
         scores = weigh_gradient(scores, epsilon_factor(total.detach(), epsilon))
     weights = _masked_softmax(scores, mask)
-    weights = weights.detach() if rule == "cp" else weights
+    weights = hold(weights) if rule == "cp" else weights
     out = weights @ value
     return weigh_gradient(out, epsilon_factor(out.detach(), epsilon, shares=_shares(weights, value)))
 
@@ -114,7 +114,7 @@ def softmax(call: Call) -> Any:
     mode.sites.append(site)
     weights = call.run()
     if call.plan.rule(site.layer) == "cp":
-        weights = weights.detach()
+        weights = hold(weights)
     if mode.record and trace.product is not None:
         site.query, right = trace.product
         site.key, site.weights, site.scale = right.transpose(-2, -1), weights, trace.factor

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from looprop.propagation import chains, degrees, operations
 from looprop.propagation.call import Call, Trace, mark, trace_known
-from looprop.propagation.gradients import epsilon_factor, identity_rule, scale_gradient, weigh_gradient
+from looprop.propagation.gradients import epsilon_factor, hold, identity_rule, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention
 from looprop.propagation.rules.base import rule
 from looprop.propagation.rules.linear import product, weighed
@@ -159,7 +159,7 @@ def _normaliser(call: Call) -> Any:
     return (
         out
         if call.plan.norm == "gradient"
-        else mark(out.detach(), call.mode.fresh.but(held="normaliser", culprit=call.name))
+        else mark(hold(out), call.mode.fresh.but(held="normaliser", culprit=call.name))
     )
 
 
@@ -172,7 +172,7 @@ def deviation(call: Call) -> Any:
     if call.name == "var":
         # The identity rule at each square (x - mean)^2: half of the gradient.
         return mark(scale_gradient(out, 0.5), call.mode.fresh.but(mean_square=True))
-    return mark(out.detach(), call.mode.fresh.but(held="normaliser", culprit=call.name))
+    return mark(hold(out), call.mode.fresh.but(held="normaliser", culprit=call.name))
 
 
 def _settle(call: Call) -> None:
