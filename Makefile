@@ -1,6 +1,7 @@
 # Needs Python >= 3.11, make and a package index; everything else goes into .venv.
 #   make demo         install and run the main job
 #   make test         install, lint, type-check, whole test suite
+#   make attack       ten minutes of random programs, hostile texts and files, odd models and kills
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Two processes, a file of tests at a time; each computes with one thread. Much of the long tests is waiting.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-.PHONY: venv demo test test-quick readme lint chromium train accuracy bench clean
+.PHONY: venv demo test test-quick readme lint chromium train accuracy bench attack clean
 
 # Two steps, each done again only when pyproject.toml or constraints.txt changes: what looprop needs, and what its tests need.
 venv: $(VENV)/.installed-dev
@@ -67,6 +68,10 @@ readme: venv
 
 bench: venv
 	$(BIN)/python -m benchmarks
+
+# Fresh seeds every time; a finding is printed with the command that shows it again.
+attack: venv
+	OMP_NUM_THREADS=1 $(BIN)/python -m attacks
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,5 +1,6 @@
 """Explanations: words, correlation, files and back, clear errors, display."""
 
+import dataclasses
 import json
 import math
 import os
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr
 
-from looprop.errors import DataError, InputError
+from looprop.errors import DataError, InputError, LoopropError
 from looprop.explanation import Explanation, Explanations
 from looprop.files import write_whole
 
@@ -261,3 +262,24 @@ def test_a_list_as_a_table() -> None:
 def test_an_empty_list_shows_and_saves(tmp_path: Path) -> None:
     assert "looprop" in Explanations()._repr_html_()
     assert Explanations().save(tmp_path / "l.html").stat().st_size > 0
+
+
+ODD = [True, 3, 2.5, 10**400, "x", [], {}, [1], [None], ["x"], [[1]], [["a", "b"]], {"a": 1}, [10**400]]
+
+
+@pytest.mark.parametrize("name", sorted({f.name for f in dataclasses.fields(Explanation)}))
+@pytest.mark.parametrize("value", ODD, ids=lambda value: repr(value)[:12])
+def test_what_is_read_can_be_shown_or_is_refused(name: str, value: Any, tmp_path: Path) -> None:
+    """One field of another form: the error is one of ours, or everything that an explanation does still works."""
+    data = Explanation(["a", "b"], np.array([1.0, -1.0]), "loo", 1.0, 1, "good", text="ab").to_dict()
+    data[name] = value
+    try:
+        found = Explanation.from_dict(data)
+    except LoopropError:
+        return
+    for ending in ("json", "html", "svg"):
+        found.save(tmp_path / f"a.{ending}")
+    found.words()
+    found.to_pandas()
+    assert repr(found)
+    assert Explanation.from_dict(found.to_dict()).to_dict() == found.to_dict()

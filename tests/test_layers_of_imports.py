@@ -11,9 +11,11 @@ PACKAGE = Path(__file__).parents[1] / "src" / "looprop"
 ORDER = [
     "lazily",
     "errors",
+    "limits",
     "naming",
     "files",
     "display",
+    "explanation_data",
     "explanation",
     "inputs",
     "intercept",

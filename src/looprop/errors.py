@@ -64,7 +64,8 @@ class ShardError(ClusterError):
         shown = "; ".join(f"{name}: {self.failed[name]}" for name in names[:3])
         more = f"; and {', '.join(names[3:23])}{' and others' * (len(names) > 23)}" if names[3:] else ""
         count = f"{len(names)} example{'s' * (len(names) > 1)}"
-        super().__init__(f"{count} failed {attempts} times, all others are done: {shown}{more}{hint}")
+        often = "" if attempts == 1 else f" {attempts} times"
+        super().__init__(f"{count} failed{often}, all others are done: {shown}{more}{hint}")
 
 
 class RuleError(LoopropError, RuntimeError):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from looprop.display.data import Strip, number
 from looprop.display.strips import View, comparison_fragment, comparison_page, explanation_fragment, explanation_page
 from looprop.errors import DataError, InputError
+from looprop.explanation_data import checked
 from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
 from looprop.naming import split_name
 
@@ -155,20 +156,9 @@ class Explanation:
         if missing := [name for name, required in known.items() if required and name not in values]:
             raise DataError(f"the explanation lacks {', '.join(map(repr, missing))}")
         try:
-            values["scores"] = np.array(
-                [math.nan if score is None else score for score in values["scores"]], dtype=np.float64
-            )
-            values["output"] = math.nan if values["output"] is None else float(values["output"])
-            values["offsets"] = [
-                None if span is None else (int(span[0]), int(span[1])) for span in values.get("offsets", [])
-            ]
-            if isinstance(values["target"], list):
-                values["target"] = (int(values["target"][0]), int(values["target"][1]))
-            return cls(**values)
-        except (TypeError, ValueError, IndexError, KeyError) as error:
-            raise DataError(
-                f"the explanation is not in the form of {SCHEMA} version {SCHEMA_VERSION}: {error}"
-            ) from error
+            return cls(**checked(values))
+        except InputError as error:
+            raise DataError(str(error)) from error
 
     def to_pandas(self) -> "pandas.DataFrame":
         """One row per feature: position, feature, score, start, end, special, word."""

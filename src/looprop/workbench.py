@@ -13,10 +13,9 @@ from looprop.explanation import Explanation, Explanations
 from looprop.methods.base import Attribution, Method
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter, Removal
-from looprop.models.encoded import partition
 from looprop.models.loading import load_adapter
 from looprop.models.prompts import chat_text, generated, language_model
-from looprop.models.subject import Subject, bind
+from looprop.models.subject import Subject, bind, bind_encoded
 from looprop.models.target import TargetLike
 from looprop.removal.set_function import Precision, SetFunction
 
@@ -138,8 +137,7 @@ class Workbench:
             if not target:
                 raise InputError("the list of targets is empty")
             encoded = self.adapter.encode(item, truncation=truncation)
-            resolved = [self.adapter.resolve(encoded, t) for t in target]
-            subjects = [Subject(self.adapter, e, t, partition(e, features)) for e, t in resolved]
+            subjects = [bind_encoded(self.adapter, encoded, t, features) for t in target]
         else:
             subjects = [self.subject(item, target=target, features=features, truncation=truncation)]
         explanations = explain_subjects(subjects, chosen)

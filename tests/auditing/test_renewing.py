@@ -12,9 +12,9 @@ from looprop.models.subject import bind
 
 # What each kind of adapter comes to know below; a causal model reads its last row, which need not be found out.
 FOUND_OUT = {
-    "bert": {"positions", "layers", "answer_rows", "padding", "carries", "shortcuts"},
-    "llama": {"positions", "layers", "padding", "carries", "shortcuts"},
-    "vit": {"layers", "answer_rows", "leading", "carries"},
+    "bert": {"positions", "layers", "answer_rows", "padding", "carries", "shortcuts", "programs", "runs"},
+    "llama": {"positions", "layers", "padding", "carries", "shortcuts", "programs", "runs"},
+    "vit": {"layers", "answer_rows", "leading", "carries", "programs", "runs"},
 }
 
 

@@ -115,11 +115,26 @@ def test_scores_from_elsewhere_are_measured_like_our_own(tiny: Workbench) -> Non
             assert other[metric] == pytest.approx(own[metric], abs=1e-6)
 
 
-def test_scores_of_the_wrong_length_are_an_error_of_their_row_only(tiny: Workbench) -> None:
-    found = looprop.evaluate(tiny, TEXTS[:1], ["random"], scores={"short": [[1.0, 2.0]]})
-    assert "expected 8 scores" in rows_of(found, "short")[0]["error"]
-    assert not rows_of(found, "random")[0]["error"]
-    assert found["short"].errors == 1
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ([1.0, 2.0], r"scores of example '1': mine: expected \d+ scores, one per token, got shape \(2,\)"),
+        ([[1.0], [2.0]], r"got shape \(2, 1\)"),
+        (3.0, r"got shape \(\)"),
+        ([math.nan] * 7, "must be finite, got nan"),
+        ([1.0, [2.0]], "must be numbers"),
+        (["a"] * 7, "must be numbers"),
+    ],
+)
+def test_scores_that_are_not_those_of_their_example_raise_before_anything_is_measured(
+    tiny: Workbench, scores: list, message: str
+) -> None:
+    texts = [TEXTS[0], "the film is very good"]
+    right = [0.0] * len(tiny.explain(texts[0], "random").scores)
+    calls = []
+    with pytest.raises(InputError, match=message):
+        looprop.evaluate(tiny, texts, ["random"], scores={"mine": [right, scores]}, progress=lambda *_: calls.append(1))
+    assert not calls
 
 
 class Moody(Method):

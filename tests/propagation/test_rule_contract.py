@@ -32,7 +32,10 @@ INDEX = torch.tensor([0, 2])
 SPREAD = torch.arange(64).reshape(4, 4, 4) % 4
 # What torch's functions take after the tensor, tried one after the other.
 ARGUMENTS: tuple[tuple[Any, ...], ...] = ((), (2,), (-1,), (M,), (M[0],), ((4,),), (-1, 0), (1, -1), (0, INDEX))
+ENDS_OF_GROUPS = torch.tensor([1, 1, 3, 4], dtype=torch.int32)
 EXAMPLES: dict[str, Function] = {
+    # Of single precision only; rounded here on both sides, so that what is compared is the same.
+    "_grouped_mm": lambda x: torch._grouped_mm(x[0].float(), M.float(), offs=ENDS_OF_GROUPS),
     "adaptive_avg_pool3d": lambda x: F.adaptive_avg_pool3d(x[None], 2),
     "addbmm": lambda x: torch.addbmm(M[0], x, M),
     "addmm": lambda x: torch.addmm(M[0], x[0], M[1]),
@@ -62,11 +65,17 @@ EXAMPLES: dict[str, Function] = {
     "fold": lambda x: F.fold(x, (2, 2), (1, 1)),
     "gather": lambda x: torch.gather(x, 0, SPREAD),
     "getitem": lambda x: x[0],
+    "grouped_mm": lambda x: F.grouped_mm(x[0].float(), M.float(), offs=ENDS_OF_GROUPS),
+    "transformers::grouped_mm_fallback": lambda x: _fallback()(x[0], M, offs=ENDS_OF_GROUPS),
     "hstack": lambda x: torch.hstack([x, M]),
     "index_add": lambda x: torch.index_add(M, 0, INDEX, x[:2]),
     "index_copy": lambda x: torch.index_copy(M, 0, INDEX, x[:2]),
     "index_fill": lambda x: torch.index_fill(x, 0, INDEX, 0.0),
     "index_put": lambda x: torch.index_put(x, (INDEX,), M[0]),
+    "linalg_solve_triangular": lambda x: torch.linalg.solve_triangular(M.tril() + 3 * torch.eye(4), x, upper=False),
+    "log_sigmoid": F.logsigmoid,
+    # A coefficient, which may only multiply.
+    "logsumexp": lambda x: x * torch.logsumexp(x, -1, keepdim=True),
     "masked_fill": lambda x: torch.masked_fill(x, M > 0, 0.0),
     "masked_scatter": lambda x: torch.masked_scatter(M, M > 0, x),
     "masked_select": lambda x: torch.masked_select(x, M > 0),
@@ -90,6 +99,7 @@ EXAMPLES: dict[str, Function] = {
     "scatter_reduce": lambda x: torch.scatter_reduce(M, 0, SPREAD, x, "sum"),
     "setitem": lambda x: _with_item(x),
     "slice": torch.ops.aten.slice,
+    "softmax": lambda x: x * torch.softmax(x @ M, -1),
     "stack": lambda x: torch.stack([x, M]),
     "std": lambda x: x / x.std(),
     "t": lambda x: torch.t(x[0]),
@@ -105,10 +115,18 @@ EXAMPLES: dict[str, Function] = {
     "vstack": lambda x: torch.vstack([x, M]),
     "where": lambda x: torch.where(M > 0, x, M),
     "zero": lambda x: x + x.clone().zero_(),
+    **{name: lambda x, name=name: getattr(torch.fft, name[4:])(x).real for name in operations.TRANSFORM},
     **{f"get:{name}": lambda x, name=name: getattr(x[0], name) for name in ("T", "H", "mT", "mH", "real")},
 }
 # Products of a look-up table, and a name under which torch has no function of its own.
 NOT_CALLED = {"embedding", "identity"}
+
+
+def _fallback() -> Callable[..., Tensor]:
+    """The grouped product that the transformers library registers with torch."""
+    import transformers.integrations.moe  # noqa: F401
+
+    return torch.ops.transformers.grouped_mm_fallback  # type: ignore[no-any-return]
 
 
 def _with_item(x: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ import pytest
 
 from looprop.errors import DataError
 from looprop.running.lock import locked
-from looprop.running.store import Store, open_store
+from looprop.running.opening import open_store
+from looprop.running.store import Store
 
 SOURCES = sorted((Path(__file__).parents[2] / "src" / "looprop").rglob("*.py"))
 IDENTITY = {"spec": "x"}

@@ -24,10 +24,11 @@ from looprop.evaluation.evaluate import evaluate
 from looprop.models.loading import load_adapter
 from looprop.running.engines import get_engine
 from looprop.running.missing import run_missing
+from looprop.running.opening import open_store
 from looprop.running.parts import Row
 from looprop.running.ray import connecting
 from looprop.running.ray.engine import RayEngine
-from looprop.running.store import open_store, read_store
+from looprop.running.store import read_store
 from looprop.study import read_run, reproduce
 from looprop.workbench import load
 from running.slow_work import computed, slow_work
@@ -213,7 +214,8 @@ def test_a_model_that_cannot_be_loaded_ends_the_run_at_once(cluster: Any, tmp_pa
     save_tiny(tmp_path / "model", seed=1)
     with pytest.raises(
         ClusterError,
-        match=f"{socket.gethostname()} could not load what it needs: ModelError: the weights of .* are not",
+        match=f"{socket.gethostname()} could not load what it needs: ModelError: .* is not the model of the driver, "
+        "changed: weights",
     ):
         work_through(adapter, tmp_path, RayEngine(address=cluster.address, workers=1))
     (tmp_path / "model" / "config.json").unlink()

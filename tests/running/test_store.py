@@ -9,8 +9,10 @@ import pytest
 
 from looprop.errors import DataError
 from looprop.running import store as module
-from looprop.running.store import open_store, read_store
+from looprop.running.opening import open_store
+from looprop.running.store import read_store
 
+HALF_A_PART = f".00002-{'ab' * 8}.parquet.{'0123' * 4}.tmp"
 IDENTITY = {"spec": {"name": "x", "seeds": 1}, "data": {"hash": "abc"}}
 
 
@@ -95,12 +97,14 @@ def test_no_space_left_is_said_and_the_run_goes_on_afterwards(tmp_path: Path, mo
 def test_what_a_killed_process_had_half_written_is_removed(tmp_path: Path) -> None:
     with open_store(tmp_path, IDENTITY) as store:
         store.add([row("a")])
-    for place in (tmp_path / "parts" / ".00002-abc.parquet.0123.tmp", tmp_path / ".manifest.json.0123.tmp"):
+    for place in (tmp_path / "parts" / HALF_A_PART, tmp_path / f".manifest.json.{'0123' * 4}.tmp"):
         place.write_bytes(b"half")
-    (tmp_path / ".report.html.0123.tmp").write_bytes(b"another process is at it")
+    others = [tmp_path / f".report.html.{'0123' * 4}.tmp", tmp_path / "parts" / ".draft.tmp"]
+    for place in others:
+        place.write_bytes(b"another process is at it")
     with open_store(tmp_path, IDENTITY) as store:
         assert not store.missing("a")
-    assert [path.name for path in tmp_path.rglob(".*")] == [".report.html.0123.tmp"]
+    assert sorted(tmp_path.rglob(".*")) == sorted(others)
 
 
 def test_a_changed_identity_is_refused_by_name(tmp_path: Path) -> None:
@@ -116,7 +120,7 @@ def test_a_changed_identity_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(DataError, match=r"cannot use .*file as a run folder"), open_store(tmp_path / "file", IDENTITY):
+    with pytest.raises(DataError, match=r"cannot use .*file as a folder"), open_store(tmp_path / "file", IDENTITY):
         pass
     with pytest.raises(DataError, match=r"holds no manifest.json"):
         read_store(tmp_path)

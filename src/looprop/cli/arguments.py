@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from looprop.errors import DataError, InputError
+from looprop.errors import InputError
 from looprop.methods.names import check_name
 
 if TYPE_CHECKING:
@@ -26,10 +26,17 @@ def check_place(path: Path | None, ending: str) -> None:
         return
     if path.suffix.lower() != ending:
         raise InputError(f"the file name must end in {ending}, got {str(path)!r}")
-    if not path.parent.is_dir():
-        raise DataError(f"cannot write {path.name}: there is no folder {str(path.parent)!r}")
-    if path.is_dir():
-        raise DataError(f"cannot write {path}: it is a folder")
+    from looprop import files  # which needs numpy
+
+    files.check_place(path)
+
+
+def check_out(path: Path | None) -> None:
+    """Raise now if an evaluation cannot be saved there later."""
+    if path is not None:
+        from looprop.evaluation import Evaluation
+
+        Evaluation.check_place(path)
 
 
 def read_text(text: str) -> str:

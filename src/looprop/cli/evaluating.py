@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from looprop.cli.arguments import check_methods, check_place, read_data
+from looprop.cli.arguments import check_methods, check_out, check_place, read_data
 from looprop.cli.options import (
     Address,
     Debug,
@@ -80,6 +80,7 @@ def evaluate(
     """
     methods = check_methods(method or METHODS)
     check_place(html, ".html")
+    check_out(out)
     chosen = choose_engine(engine, address, workers)
     texts = read_data(data, split=split, column=column, limit=limit, seed=seed)
     with progress("loading the model"):

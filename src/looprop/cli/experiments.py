@@ -41,6 +41,9 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Compute examples again on which something failed.")
+    ] = False,
     engine: Engine = "local",
     address: Address = None,
     workers: Workers = None,
@@ -68,6 +71,7 @@ def reproduce(
             seed=seed,
             out=out,
             loo_from=loo_from,
+            retry_failed=retry_failed,
             progress=shown,
             engine=chosen,
         )
@@ -75,6 +79,12 @@ def reproduce(
         say("what is finished is kept: give the same command again to go on")
         raise
     say(f"finished: {run.title}")
+    if errors := {row["example"]: row["error"] for row in run.rows if row["error"]}:
+        first = next(iter(errors.values()))
+        say(
+            f"looprop: warning: something failed on {len(errors)} of {len(run.computed)} examples; --retry-failed "
+            f"tries these again. The first error: {first}"
+        )
     if report_:
         _write([run.folder], None)
     typer.echo(run.folder)

@@ -180,8 +180,10 @@ class _Visible(dict[int, str]):
         elif code < 0x20:
             shown = chr(0x2400 + code)
         # Cf holds the direction marks, Cs lone surrogates; joiners stay, as emoji and Indic scripts are built with
-        # them.
-        elif unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in "\u200c\u200d":
+        # them. The last two codes of every plane are no characters, and no XML may hold the first pair of them.
+        elif code & 0xFFFE == 0xFFFE or (
+            unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in "\u200c\u200d"
+        ):
             shown = f"⟨U+{code:04X}⟩"
         else:
             shown = character

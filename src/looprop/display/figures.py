@@ -22,6 +22,7 @@ from looprop.display.data import Strip, correlation, number, visible
 QUIET = "#5b6470"
 LINE_HEIGHT = 0.36  # inches
 FONT_SIZE = 13
+LONGEST = 40  # characters of a feature beside its bar
 
 
 @cache
@@ -170,7 +171,7 @@ def bars(shown: Strip, axes: Axes | None = None, *, limit: int = 40) -> Axes:
         edges = ["#8b939e" if i in shown.outside_scale else "none" for i in kept]
         axes.barh(range(len(kept)), scores, color=colours, edgecolor=edges, height=0.72)
         axes.set_yticks(range(len(kept)))
-        for tick, i in zip(axes.set_yticklabels([visible(shown.features[i]) for i in kept]), kept, strict=True):
+        for tick, i in zip(axes.set_yticklabels([_short(shown.features[i]) for i in kept]), kept, strict=True):
             tick.set_parse_math(False)
             tick.set_color(QUIET if shown.is_special(i) else LIGHT.text)
         axes.invert_yaxis()
@@ -180,7 +181,7 @@ def bars(shown: Strip, axes: Axes | None = None, *, limit: int = 40) -> Axes:
         axes.set_xlabel("score (right: for the target)", color=QUIET)
         rest = len(shown.features) - len(kept)
         axes.set_title(
-            shown.name + (f" ({limit} strongest of {len(shown.features)} features)" if rest else ""),
+            visible(shown.name) + (f" ({limit} strongest of {len(shown.features)} features)" if rest else ""),
             loc="left",
             fontsize=11,
             parse_math=False,
@@ -188,6 +189,12 @@ def bars(shown: Strip, axes: Axes | None = None, *, limit: int = 40) -> Axes:
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
     return axes
+
+
+def _short(feature: str) -> str:
+    """A feature beside its bar: a long one would leave no room for any bar."""
+    text = visible(feature)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def to_bytes(figure: Figure, kind: str, *, dpi: int = 200) -> bytes:

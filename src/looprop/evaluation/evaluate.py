@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from looprop.errors import InputError, ShardError
-from looprop.evaluation.example import Task, evaluate_example, failed_rows
+from looprop.evaluation.example import Task, check_given, evaluate_example, failed_rows
 from looprop.evaluation.result import Evaluation
 from looprop.evaluation.setup import make_setup
 from looprop.inputs.examples import Dataset
@@ -16,6 +16,7 @@ from looprop.metrics.correlation import Protocol
 from looprop.models.adapter import Removal
 from looprop.models.target import TargetLike
 from looprop.running.engines import Engine, Sharded, get_engine
+from looprop.running.missing import check_ids
 from looprop.running.parts import Row
 from looprop.running.progress import Advance, shown_by
 from looprop.workbench import Workbench
@@ -62,6 +63,7 @@ def evaluate(
         truncation=truncation,
         seed=seed,
     )
+    check_given(m.adapter, tasks, setup)
     title = data.title if isinstance(data, Dataset) else f"{len(tasks)} examples"
     found: dict[str, list[Row]] = {}
     about: dict[str, Any] = {"model": m.adapter.name, "setup": setup.to_dict()}
@@ -90,6 +92,7 @@ def _tasks(data: Dataset | Sequence[Any], scores: Mapping[str, Sequence[ArrayLik
         items = [(str(i), item) for i, item in enumerate(data)]
     if not items:
         raise InputError("there are no examples to evaluate")
+    check_ids([id for id, _ in items])
     for name, maps in scores.items():
         if len(maps) != len(items):
             raise InputError(f"scores of {name!r}: expected one array per example ({len(items)}), got {len(maps)}")

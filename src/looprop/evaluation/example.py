@@ -28,6 +28,17 @@ from looprop.running.parts import Row
 Floats = NDArray[np.float64]
 
 
+STOPS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends a run however far it is; everything else that is raised on the way belongs to one example."""
+
+
+LONGEST_ERROR = 1000  # characters: some errors quote the whole text
+
+
+class WrongLoo(InputError):
+    """Known leave-one-out that is not that of the example."""
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """One example to be measured: its name in the results, the input, and scores and leave-one-out that were computed
@@ -55,12 +66,19 @@ class _Found:
 def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
     """One row per method: its metrics, cost, seconds, scores, and the error of a method that failed on this example.
 
-    Leave-one-out that is given and not this example's is no failure of the example: it raises.
+    Whatever goes wrong on an example, in its text, the tokenizer, the model or a metric, is the error of its rows and
+    not the end of the run. Leave-one-out that is given and not this example's is no failure of the example: it raises.
     """
     try:
-        subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
-    except LoopropError as error:
+        return _measured(adapter, task, setup)
+    except (*STOPS, WrongLoo):
+        raise
+    except BaseException as error:  # what tokenizers written in Rust raise is no Exception
         return failed_rows(task, setup, _said(error))
+
+
+def _measured(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
+    subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
     reference = _reference(subject, task, setup)
     if reference.scores is None:
         return failed_rows(task, setup, reference.error)
@@ -79,7 +97,7 @@ def _reference(subject: Subject, task: Task, setup: Setup) -> _Found:
     try:
         learn_known(subject, task.loo, setup.removal)
     except LoopropError as error:
-        raise InputError(f"{task.id}: {error}") from error
+        raise WrongLoo(f"{task.id}: {error}") from error
     return _Found(task.loo.scores, task.loo.cost, task.loo.seconds)
 
 
@@ -89,7 +107,9 @@ def _attribute(subject: Subject, method: Method) -> _Found:
         warnings.simplefilter("always")
         try:
             (attribution,) = method.attribute([subject])
-        except Exception as error:  # one method failing on one example must not end a run: the row says what happened
+        except STOPS:
+            raise
+        except BaseException as error:  # one method failing on one example must not end a run: the row says what it was
             return _Found(seconds=time.perf_counter() - start, error=_said(error))
     seconds = time.perf_counter() - start
     scores = np.asarray(attribution.scores, dtype=np.float64)
@@ -102,12 +122,39 @@ def _attribute(subject: Subject, method: Method) -> _Found:
 
 
 def _given(subject: Subject, name: str, scores: Mapping[str, ArrayLike] | None) -> _Found:
-    given = np.asarray((scores or {}).get(name, ()), dtype=np.float64)
+    try:
+        return _Found(_checked(subject, name, (scores or {}).get(name, ())))
+    except InputError as error:
+        return _Found(error=str(error))
+
+
+def _checked(subject: Subject, name: str, scores: ArrayLike) -> Floats:
+    """Scores that were computed elsewhere, if they can be those of this subject."""
+    try:
+        given = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: scores must be numbers, {error}") from None
     if given.shape != (len(subject.features),):
-        return _Found(error=f"{name}: expected {len(subject.features)} scores, one per token, got shape {given.shape}")
+        raise InputError(f"{name}: expected {len(subject.features)} scores, one per token, got shape {given.shape}")
     if not np.isfinite(given).all():
-        return _Found(error=f"{name}: scores must be finite, got {given[~np.isfinite(given)][0]}")
-    return _Found(given)
+        raise InputError(f"{name}: scores must be finite, got {given[~np.isfinite(given)][0]}")
+    return given
+
+
+def check_given(adapter: Adapter, tasks: Sequence[Task], setup: Setup) -> None:
+    """Raises for scores from elsewhere that are not those of their example, before anything is measured. An example
+    that cannot be explained at all says so in its rows.
+    """
+    for task in tasks if setup.given else ():
+        try:
+            subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
+        except Exception:
+            continue
+        for name in setup.given:
+            try:
+                _checked(subject, name, (task.scores or {}).get(name, ()))
+            except InputError as error:
+                raise InputError(f"scores of example {task.id!r}: {error}") from None
 
 
 def _rows(subject: Subject, task: Task, setup: Setup, loo: Floats, found: Mapping[str, _Found]) -> list[Row]:
@@ -189,5 +236,5 @@ def _failed(task: Task, setup: Setup, label: str, error: str) -> Row:
     }
 
 
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error)[:LONGEST_ERROR]}"

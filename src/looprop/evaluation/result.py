@@ -11,7 +11,7 @@ from looprop.display import number
 from looprop.errors import DataError, InputError
 from looprop.evaluation.page import SummaryTable, evaluation_fragment, evaluation_page, summary_table
 from looprop.evaluation.summary import MethodSummary, compare_methods, summarise_rows
-from looprop.files import check_schema, plain, read_json, to_json, write_whole
+from looprop.files import check_folder_place, check_place, check_schema, plain, read_json, to_json, write_whole
 from looprop.metrics import Comparison, get_metric
 from looprop.running import parts
 from looprop.running.parts import Row
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     import pandas
 
 SCHEMA, VERSION = "looprop.evaluation", 1
+FILES = (".html", ".json")
+"""Endings of what is saved as one file; any other name is a folder."""
+# What a saved evaluation says beside its rows.
+FIELDS = {"metrics": list, "title": str, "about": dict, "confidence": float, "seed": int}
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +123,11 @@ class Evaluation:
         data |= {"metrics": list(self.metrics), "confidence": self.confidence, "seed": self.seed}
         return data | {"summary": [plain(found.to_dict(), found.method) for found in self.summary]}
 
+    @staticmethod
+    def check_place(path: str | Path) -> None:
+        """Raises now if `save` could not write there later."""
+        (check_place if Path(path).suffix.lower() in FILES else check_folder_place)(path)
+
     def save(self, path: str | Path) -> Path:
         """Writes a page (.html), or everything but the rows (.json); any other name is a folder with rows.parquet and
         evaluation.json, which is made if need be and can be loaded again. Returns the path.
@@ -128,6 +137,7 @@ class Evaluation:
             return write_whole(place, evaluation_page(self).encode())
         if place.suffix.lower() == ".json":
             return write_whole(place, to_json(self.to_dict()))
+        check_folder_place(place)
         place.mkdir(parents=True, exist_ok=True)
         write_whole(place / "rows.parquet", parts.to_bytes(self.rows))
         write_whole(place / "evaluation.json", to_json(self.to_dict()))
@@ -140,10 +150,19 @@ class Evaluation:
             raise DataError(f"{folder} is one file: an evaluation is loaded from the folder that has its rows")
         data = read_json(Path(folder) / "evaluation.json")
         check_schema(data, SCHEMA, VERSION)
+        for name, kind in FIELDS.items():
+            if not isinstance(data.get(name), kind):
+                got = type(data[name]).__name__ if name in data else "nothing"
+                raise DataError(f"{folder}/evaluation.json: {name} must be a {kind.__name__}, got {got}")
+        for metric in data["metrics"]:
+            get_metric(str(metric))
         try:
             rows = parts.from_bytes((Path(folder) / "rows.parquet").read_bytes())
         except (OSError, ValueError) as error:
             raise DataError(f"cannot read the rows of {folder}: {error}") from error
+        needed = {"example", "method", "error", *data["metrics"]}
+        if lacking := sorted(needed - set(rows[0] if rows else needed)):
+            raise DataError(f"the rows of {folder} have no {', '.join(lacking)}: they are not those of this evaluation")
         return cls(rows, tuple(data["metrics"]), data["title"], data["about"], data["confidence"], data["seed"])
 
     def _repr_html_(self) -> str:

@@ -16,6 +16,7 @@ from looprop.metrics.correlation import PROTOCOLS, Protocol
 from looprop.models.adapter import Removal
 from looprop.models.target import TargetLike
 
+CURVE_FEATURES = r"token|word|patch|chunk:0*[1-9]\d*"
 METRICS = ("loo-r", "loo-r-no-special", "morf", "lerf", "delta")
 """The paper's metrics: correlation with leave-one-out, with and without special tokens, and the removal curves."""
 
@@ -54,6 +55,11 @@ class Setup:
             get_metric(metric)
         if self.protocol not in PROTOCOLS:
             raise InputError(f"protocol must be one of {', '.join(PROTOCOLS)}, got {self.protocol!r}")
+        if not isinstance(self.curve_features, str) or not re.fullmatch(CURVE_FEATURES, self.curve_features):
+            raise InputError(
+                "curve_features must be 'token', 'word', 'chunk:N' with N >= 1, or 'patch', got "
+                f"{self.curve_features!r}"
+            )
         # The methods are made here, so that a wrong option is named before anything is computed.
         if not self.made and not self.given:
             raise InputError("no methods were given; expected at least one")

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from looprop.errors import InputError
+from looprop.errors import DataError, InputError
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,19 @@ def make_dataset(
     limit: int | None = None,
     seed: int = 0,
 ) -> Dataset:
-    """A data set of the examples, or of `limit` of them drawn by `seed`."""
+    """A data set of the examples, or of `limit` of them drawn by `seed`. Results are kept by id: no two may share one.
+
+    >>> make_dataset("two", "all", [Example("a", "good"), Example("a", "bad")])
+    Traceback (most recent call last):
+    looprop.errors.DataError: two/all: the id 'a' is there twice; every example needs its own
+    """
+    seen: set[str] = set()
+    for example in examples:
+        if example.id in seen:
+            raise DataError(f"{name}/{split}: the id {example.id!r} is there twice; every example needs its own")
+        seen.add(example.id)
+    if len(set(labels)) != len(labels):
+        raise DataError(f"{name}/{split}: every class needs a name of its own, got {', '.join(map(repr, labels))}")
     chosen = [examples[i] for i in draw([example.id for example in examples], limit=limit, seed=seed)]
     parts = (part for example in chosen for part in (example.id, example.text, str(example.label)))
     return Dataset(name, split, tuple(chosen), tuple(labels), len(examples), digest(parts))
@@ -85,8 +97,12 @@ def draw(ids: Sequence[str], *, limit: int | None, seed: int) -> list[int]:
         raise InputError(f"limit must be an integer >= 1 or None, got {limit!r}")
     if limit is None or limit >= len(ids):
         return list(range(len(ids)))
-    order = sorted(range(len(ids)), key=lambda i: hashlib.sha256(f"{seed}:{ids[i]}".encode()).digest())
+    order = sorted(range(len(ids)), key=lambda i: _place(f"{seed}:{ids[i]}"))
     return sorted(order[:limit])
+
+
+def _place(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def digest(parts: Iterator[str]) -> str:

@@ -6,6 +6,7 @@ Rows count from 1; a header is not counted, a blank line is. All but Parquet may
 
 import csv
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import IO, Any
 
 from looprop.errors import DataError
 from looprop.inputs.examples import Dataset, Example, make_dataset
+from looprop.inputs.unpacking import Unpacked, parquet_rows
 
 Record = dict[str, Any]
 USUAL_COLUMNS = ("text", "sentence")
@@ -92,7 +94,7 @@ def _open(path: Path) -> IO[str]:
     # utf-8-sig drops the mark that some editors put at the beginning; newline="" leaves line ends in quoted fields
     # alone
     if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+        return io.TextIOWrapper(io.BufferedReader(Unpacked(path)), encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")
 
 
@@ -134,7 +136,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Record]]:
                 continue
             try:
                 row = json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:  # broken, or numbers or nesting without end
                 raise DataError(
                     f"{path}: row {number}: expected a JSON object on one line, got {line.strip()[:60]!r} ({error})"
                 ) from error
@@ -145,16 +147,12 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Record]]:
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, Record]]:
     import pyarrow
-    import pyarrow.parquet
 
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            number = 0
-            for batch in file.iter_batches():
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, row
-    except pyarrow.ArrowException as error:
+        yield from enumerate(parquet_rows(path), 1)
+    except (pyarrow.ArrowException, ValueError, OverflowError) as error:  # dates of the year 200,000, broken Unicode
+        if isinstance(error, DataError | UnicodeDecodeError):
+            raise
         raise DataError(f"{path}: expected a Parquet file ({error})") from error
 
 

@@ -5,7 +5,6 @@ per value.
 Source: Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, "Gradient-Based Learning Applied to Document Recognition", 1998.
 """
 
-import gzip
 import hashlib
 import math
 import struct
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from looprop.errors import DataError, UnknownNameError
 from looprop.inputs.examples import draw
 from looprop.inputs.sources import data_folder, hub_rows
+from looprop.inputs.unpacking import Unpacked
 
 PREFIXES = {"train": "train", "test": "t10k"}
 IMAGES, LABELS = 0x0803, 0x0801
@@ -71,8 +71,8 @@ def _from_folder(folder: Path, prefix: str) -> tuple[NDArray[np.uint8], NDArray[
 def read_idx(path: Path, magic: int) -> NDArray[np.uint8]:
     """The array of a gzip-packed IDX file of bytes."""
     try:
-        with gzip.open(path) as file:
-            data = file.read()
+        with Unpacked(path) as file:
+            data = file.readall()
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except (EOFError, OSError, zlib.error) as error:

@@ -74,11 +74,11 @@ class IntegratedGradients(Method):
         adapter = subject.adapter
         line = _Line(subject, self.baseline, self.keep_special)
         middles = (torch.arange(self.steps, dtype=torch.float64) + 0.5) / self.steps
-        size = max(1, self.tokens // len(subject.encoded)) if adapter.batches else 1
+        size = max(1, self.tokens // len(subject.encoded)) if adapter.takes_batches else 1
         total = torch.zeros_like(line.end)
         with adapter.evaluating():
             # The start of the line runs along with the first batch, where batches are possible.
-            known = [] if adapter.batches else [line.value_at_start()]
+            known = [] if adapter.takes_batches else [line.value_at_start()]
             for first in range(0, self.steps, size):
                 gradient, found = line.gradient(middles[first : first + size], with_start=not known)
                 total += gradient / self.steps

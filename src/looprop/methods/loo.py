@@ -54,4 +54,4 @@ class LeaveOneOut(Method):
         n = len(subject.features)
         keep = ~np.eye(n, dtype=bool)  # row i leaves feature i out
         scores = value(np.ones((1, n), dtype=bool)) - value(keep)
-        return Attribution(scores, cost=float(value.count.computed - before))
+        return Attribution(scores, cost=float(value.count.computed - before), details={"removal": value.report()})

@@ -37,7 +37,7 @@ def propagate(
         raise InputError(f"readout must be 'word' or 'sum', got {readout!r}")
     scores: dict[int, NDArray[np.float64]] = {}
     for batch in batches(subjects):
-        own = _propagate([subjects[i] for i in batch], plan, readout, combine)
+        own = _checked([subjects[i] for i in batch], plan, readout, combine)
         scores |= dict(zip(batch, own, strict=True))
     sharing = Counter(id(s.encoded) for s in subjects)  # all targets of one input share its forward pass
     return [Attribution(scores[i], cost=2.0 + 1.0 / sharing[id(s.encoded)]) for i, s in enumerate(subjects)]
@@ -67,12 +67,33 @@ def _apart(one: Subject, other: Subject) -> bool:
     """Must two inputs, the second of which is no shorter, run in batches of their own?"""
     if one.encoded is other.encoded:
         return False
-    return not one.adapter.batches or (
+    return not one.adapter.takes_batches or (
         len(one.encoded) != len(other.encoded) and not one.adapter.may_pad(other.encoded)
     )
 
 
-def _propagate(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Combine) -> list[NDArray[np.float64]]:
+def _checked(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Combine) -> list[NDArray[np.float64]]:
+    """The scores of a batch. What a row answers in it must be what its input answers by itself; a row that does not is
+    run again alone, and the model gets no such batch any more.
+    """
+    scores, values = _propagate(subjects, plan, readout, combine)
+    lengths = {id(s.encoded): len(s.encoded) for s in subjects}
+    facts = subjects[0].adapter.facts
+    for i, subject in enumerate(subjects):
+        if len(lengths) > 1 and subject.differs(values[i]):
+            if len(set(lengths.values())) > 1:
+                facts.padding = False
+            else:
+                facts.one_by_one = True
+            (scores[i],), (values[i],) = _propagate([subject], plan, readout, combine)
+        subject.check_route(values[i], "under the engine")
+    return scores
+
+
+def _propagate(
+    subjects: Sequence[Subject], plan: Plan, readout: str, combine: Combine
+) -> tuple[list[NDArray[np.float64]], list[float]]:
+    """Scores of features, and the target's value as it was computed on the way."""
     adapter = subjects[0].adapter
     texts = {id(s.encoded): s.encoded for s in subjects}
     row_of = [list(texts).index(id(s.encoded)) for s in subjects]
@@ -93,14 +114,13 @@ def _propagate(subjects: Sequence[Subject], plan: Plan, readout: str, combine: C
             with unseen():
                 by_position = adapter.token_scores(combine(tensor.detach(), gradient)).double().cpu()  # (B, T)
                 scores |= {i: by_position[row_of[i]][own[row_of[i]] >= 0].numpy() for i in chosen}
-    for i, subject in enumerate(subjects):
-        subject.note_output(float(values[i].detach()))
+    for i in range(len(subjects)):
         if not np.isfinite(scores[i]).all():
             raise ModelError(
                 f"{adapter.name} gives relevances that are NaN or infinite under this plan; a larger epsilon or "
                 "bias='keep' may help"
             )
-    return [subject.group(scores[i]) for i, subject in enumerate(subjects)]
+    return [s.group(scores[i]) for i, s in enumerate(subjects)], [float(value.detach()) for value in values]
 
 
 def _rounds(row_of: Sequence[int]) -> list[list[int]]:

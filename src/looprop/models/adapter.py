@@ -18,10 +18,12 @@ from torch import Tensor, nn
 
 from looprop.errors import InputError, LoopropError, ModelError
 from looprop.intercept.attention import heads_of_one
+from looprop.intercept.program import PathMode
+from looprop.models.agreement import rounding
 from looprop.models.answer_rows import AnswerRows, answer_rows_of
 from looprop.models.checking import check_model
 from looprop.models.encoded import Encoded
-from looprop.models.facts import AGREEMENT, SHORTEST_PROOF, Facts
+from looprop.models.facts import SHORTEST_PROOF, Facts
 from looprop.models.positions import Positions, positions_of
 from looprop.models.target import Target, TargetLike, resolve_target
 from looprop.models.traced import Traced
@@ -34,6 +36,14 @@ Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 
 Altered = tuple[dict[str, Tensor], AbstractContextManager[object]]
 """Inputs of an altered batch, and the `with` block inside which the model has to run on them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Intact:
+    """What a model answers to an input as it is: logits (K, C), and the path of operations that it took."""
+
+    logits: Tensor
+    path: int
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,7 @@ class Adapter(ABC):
         self.name = name or type(model).__name__
         self.labels: dict[int, str] = {}
         self.facts = Facts()
+        self._last: tuple[Mapping[str, Tensor], int, Intact] | None = None
         # None for ready-made objects.
         self.origin: Origin | None = None
         if check:
@@ -85,6 +96,7 @@ class Adapter(ABC):
         """
         other = copy(self)
         other.model, other.facts = model or self.model, Facts(batch_positions=self.facts.batch_positions)
+        other._last = None
         return other
 
     @property
@@ -139,13 +151,23 @@ class Adapter(ABC):
         return logits.reshape(len(logits), 1, -1)
 
     @torch.no_grad()
-    def logits(self, encoded: Encoded, *, positions: int = 1) -> Tensor:
-        """The logits (K, C) of one intact input, checked to be numbers."""
-        with self.evaluating():
+    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
+        """The model's own answer to one input, by which every other route is measured, checked to be numbers."""
+        with self.evaluating(), PathMode() as mode:
             logits = self.forward(encoded.inputs, positions=positions)[0]
         if not torch.isfinite(logits).all():
             raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
-        return logits
+        self._last = (encoded.inputs, positions, Intact(logits, mode.path))
+        return self._last[2]
+
+    def take_intact(self, encoded: Encoded, positions: int) -> Intact | None:
+        """What `intact` answered last, if it was this input: handed out once, since a model may change."""
+        last, self._last = self._last, None
+        return last[2] if last is not None and last[0] is encoded.inputs and last[1] == positions else None
+
+    def logits(self, encoded: Encoded, *, positions: int = 1) -> Tensor:
+        """The logits (K, C) of one intact input, checked to be numbers."""
+        return self.intact(encoded, positions=positions).logits
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
         """The target on the intact input: a class by number or label, a contrast of two, or the predicted one.
@@ -251,6 +273,11 @@ class Adapter(ABC):
     # What has to be found out about it
 
     @property
+    def takes_batches(self) -> bool:
+        """Can several inputs run in one batch, as far as is known?"""
+        return self.batches and not self.facts.one_by_one
+
+    @property
     def positions(self) -> Positions:
         """How the model numbers positions."""
         if self.facts.positions is None:
@@ -272,7 +299,7 @@ class Adapter(ABC):
         """May this input be filled up to the length of another? Tried once per model: padding can reach the answer
         unseen.
         """
-        if not (self.batches and self.pads) or len(encoded) < SHORTEST_PROOF:
+        if not (self.takes_batches and self.pads) or len(encoded) < SHORTEST_PROOF:
             return False
         if self.facts.padding is None:
             self.facts.padding = self._answers_alike_with_padding(encoded)
@@ -286,32 +313,19 @@ class Adapter(ABC):
             alone = self.forward(self.collate([shorter])[0])
             try:
                 beside = self.forward(self.collate([shorter, encoded])[0])[:1]
-            except (RuntimeError, ValueError, TypeError, IndexError):  # a model that checks what it gets
+            except Exception:  # a model that checks what it gets
                 return False
-        rounding = max(AGREEMENT, 4 * torch.finfo(alone.dtype).eps) * alone.abs().max().clamp(min=1.0)
-        return beside.shape == alone.shape and bool((beside - alone).abs().max() <= rounding)
+        allowed = rounding(float(alone.abs().max()), alone.dtype)
+        return beside.shape == alone.shape and bool((beside - alone).abs().max() <= allowed)
 
     def answer_rows(self, encoded: Encoded, *, positions: int = 1) -> AnswerRows:
-        """Which rows the answer is read from; the first where the engine cannot tell.
-
-        Looked for once per model, and for each input where it may be another.
-        """
+        """Which rows the answer to an input is read from; the first where the engine cannot tell."""
         if len(encoded) < 2:
             return AnswerRows(first=1)
-        known = self.facts.answer_rows
-        if known is not None and (known[1] is None or known[1] is encoded.inputs):
-            return known[0]
         try:
-            rows = self._find_answer_rows(encoded)
+            return self._find_answer_rows(encoded)
         except LoopropError:  # a model that the engine cannot follow: what asks has to prove it
-            self.facts.answer_rows = (AnswerRows(first=1), None)
             return AnswerRows(first=1)
-        except (RuntimeError, MemoryError):  # too large for it
-            return AnswerRows(first=1)
-        # One row at one end of a short input may have been looked for; a class token is none that moves.
-        always = rows.everything or (rows == AnswerRows(first=1) and len(encoded) > SHORTEST_PROOF)
-        self.facts.answer_rows = (rows, None if always else encoded.inputs)
-        return rows
 
     def _find_answer_rows(self, encoded: Encoded) -> AnswerRows:
         with self.traced(encoded.inputs, record=True) as traced:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from looprop.errors import TargetError
 from looprop.models.answer_rows import AnswerRows
+from looprop.models.checking import check_text
 from looprop.models.encoded import Encoded
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextAdapter
@@ -58,7 +59,7 @@ class CausalLanguageModel(TextAdapter):
             index = int(logits.argmax())
             return encoded, Target((index,), self._token(index))
         parts = target if isinstance(target, tuple) else (target,)
-        if len(parts) > 2:
+        if not 1 <= len(parts) <= 2:
             raise TargetError(f"a contrast is a pair (for, against), got {target!r}")
         ids = [self._token_id(part, len(logits)) for part in parts]
         if len(ids) == 1:
@@ -72,6 +73,7 @@ class CausalLanguageModel(TextAdapter):
 
     def _token_id(self, part: int | str, size: int) -> int:
         if isinstance(part, str):
+            check_text(part, "a target")
             ids = self.tokenizer(part, add_special_tokens=False)["input_ids"]
             if len(ids) != 1:
                 raise TargetError(
@@ -86,6 +88,7 @@ class CausalLanguageModel(TextAdapter):
 
     def _continue(self, encoded: Encoded, text: str) -> tuple[Encoded, Target]:
         """The input extended by a continuation: context for the model, not a feature."""
+        check_text(text, "a continuation")
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         if not ids:
             raise TargetError("the continuation is empty")
@@ -96,7 +99,8 @@ class CausalLanguageModel(TextAdapter):
             )
         n, extra = len(encoded), torch.tensor([ids], device=self.device)
         inputs = {
-            key: torch.cat([value, extra if key == "input_ids" else value.new_ones(1, len(ids))], 1)
+            # A continuation is of the last token's kind, and is not masked.
+            key: torch.cat([value, extra if key == "input_ids" else value[:, -1:].expand(1, len(ids))], 1)
             for key, value in encoded.inputs.items()
         }
         names = tuple(self._token(i) for i in ids)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from looprop.errors import ModelError
+from looprop.errors import InputError, ModelError
 
 
 def check_model(model: nn.Module) -> None:
@@ -26,3 +26,17 @@ def check_model(model: nn.Module) -> None:
             f"attention is {implementation!r}, a kernel the engine cannot see into: load with "
             "attn_implementation='sdpa' or 'eager'"
         )
+
+
+def check_text(text: str, what: str = "the text") -> None:
+    """Raise for a text that is no Unicode: half of a surrogate pair, as broken decoding leaves it behind."""
+    # isascii costs nothing, and most texts are.
+    if text.isascii():
+        return
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{what} must be Unicode, got a lone surrogate U+{ord(text[error.start]):04X} at place {error.start}: "
+            "decode it anew, or replace it with text.encode('utf-8', 'replace').decode()"
+        ) from None

@@ -4,24 +4,28 @@ Nothing here is told to us: each entry was tried on the model itself, on some in
 yet". An adapter of a changed model begins with new facts (`Adapter.renewed`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-from torch import Tensor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.positions import Positions
 
-# What is left out or filled up may change an answer by rounding only: by this much, relative to the size of the values.
-AGREEMENT = 2e-5
+if TYPE_CHECKING:
+    from looprop.models.program import Program
+
 # On fewer positions there is too little to prove anything by.
 SHORTEST_PROOF = 3
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What a proof on one input is taken to hold for: inputs of like length whose answer is read from the same rows."""
+    """What a proof on one input is taken to hold for: inputs on which the same operations run, of like length, whose
+    answer is read from the same rows.
+    """
 
+    path: int
     magnitude: int
     answer_rows: AnswerRows
 
@@ -33,23 +37,35 @@ class Facts:
     positions: how it can be told where rows stand.
     layers: attention sites of a forward pass.
     leading: rows of the sequence before the first feature (class tokens of images).
-    answer_rows: where the last answer was read from, and of which input; None for the input where it is so for all.
+    answer_rows: where the answer is read from, by the sequence of operations, where that is taken to hold for all.
+    moves: was it found elsewhere, after that? Then it is looked for on every input.
+    programs: what kind of program the model is, by the sequence of operations.
     padding: does an input filled up to the length of another answer as it does alone?
+    one_by_one: do the rows of a batch depend on each other, so that every input has to run alone?
+    handed_on: does the model take an argument, by its name, be it behind `**kwargs`?
     biases: can what attention adds to its scores be read off?
     leaves_the_mean: does a removed token also leave the means over rows that the answer is read from?
     carries: can some rows be run while the others stay as they were?
     shortcuts: quicker ways of removal by name and situation: on inputs of which length did each agree with plain
         masking?
+    lost: quicker ways that were wrong once, with the reason.
+    runs: how often a way was taken, by its name and the sequence of operations.
     batch_positions: how many positions fit into one batch, where memory allows fewer than is usual.
     """
 
     positions: Positions | None = None
     layers: int | None = None
     leading: int | None = None
-    answer_rows: tuple[AnswerRows, Mapping[str, Tensor] | None] | None = None
+    answer_rows: dict[int, AnswerRows] = field(default_factory=dict)
+    moves: bool = False
+    programs: dict[int, Program] = field(default_factory=dict)
     padding: bool | None = None
+    one_by_one: bool = False
+    handed_on: dict[str, bool] = field(default_factory=dict)
     biases: bool | None = None
     leaves_the_mean: bool | None = None
     carries: dict[Situation, bool] = field(default_factory=dict)
     shortcuts: dict[tuple[str, Situation], dict[int, bool]] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    runs: dict[tuple[str, int], int] = field(default_factory=dict)
     batch_positions: int | None = None

@@ -13,6 +13,7 @@ from looprop.intercept.lookup import EmbeddedMode
 from looprop.intercept.sites import SiteMode
 from looprop.models.adapter import Adapter, Altered
 from looprop.models.encoded import Encoded
+from looprop.models.target import labels_of
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
 
@@ -34,7 +35,7 @@ class ImageClassifier(Adapter):
         self.patch = (patch, patch) if isinstance(patch, int) else tuple(patch)
         self.image = (image, image) if isinstance(image, int) else tuple(image)
         self.processor = processor
-        self.labels = {int(i): str(label) for i, label in (getattr(config, "id2label", None) or {}).items()}
+        self.labels = labels_of(config)
 
     @property
     def grid(self) -> tuple[int, int]:

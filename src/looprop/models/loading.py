@@ -1,5 +1,6 @@
 """Finding and loading models: a hub id, a folder, ready-made objects, or the embedded model."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -7,14 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from looprop.errors import ModelError
+from looprop.errors import LoopropError, ModelError
 from looprop.models.adapter import Adapter, Origin
 from looprop.models.cache import model_folder
 from looprop.models.causal_lm import CausalLanguageModel
+from looprop.models.folder import (
+    ADAPTER,
+    INDEX,
+    adapter_found,
+    check_config,
+    check_folder,
+    check_index,
+    check_tokenizer_files,
+    read_config,
+)
 from looprop.models.image_classifier import ImageClassifier
+from looprop.models.memory import check_size
 from looprop.models.tensor_module import TensorModule
 from looprop.models.text_classifier import TextClassifier
 
@@ -28,6 +39,19 @@ _KINDS: dict[str, tuple[str, Callable[..., Adapter]]] = {
     "ForImageClassification": ("AutoModelForImageClassification", ImageClassifier),
 }
 
+# So much is shown of what another library says.
+LONGEST = 300
+
+# What can be done with a kind that is not loaded, by how the name of its class ends.
+_INSTEAD = {
+    "ForTokenClassification": "it answers every token: choose one in a module that returns its row of logits",
+    "ForQuestionAnswering": "it answers with two places: choose one of them in a module that returns its logits",
+    "ForMaskedLM": "it answers every token: choose the masked one in a module that returns its row of logits",
+    "ForPreTraining": "it has several heads: load the model with the one that is to be explained",
+    "ForConditionalGeneration": "it reads two texts: choose a step of the answer in a module that returns its logits",
+    "Model": "it has no head, and so no answer to explain: load it with one, or put one on top in a module",
+}
+
 
 def load_adapter(
     source: str | Path | tuple[nn.Module, Any] | None = None,
@@ -36,31 +60,56 @@ def load_adapter(
     device: str | torch.device | None = None,
 ) -> Adapter:
     """The adapter of a model; None is the embedded sentiment model."""
+    accelerated = _check_device(device)
     if isinstance(source, tuple):
         if len(source) != 2:
             raise ModelError(f"ready-made objects come as (model, tokenizer), got {len(source)} objects")
         return adapt(*source)
-    if isinstance(source, nn.Module):
-        raise ModelError(
-            "a model needs its tokenizer: load((model, tokenizer)); a plain module on tensors goes to looprop.attribute"
-        )
-    accelerated = device is not None and torch.device(device).type != "cpu"
     if source is None:
         with resources.as_file(resources.files("looprop") / "assets" / EMBEDDED) as folder:
             adapter = _from_pretrained(folder, "looprop-sentiment", trust_remote_code, device)
         adapter.origin = Origin(None, trust_remote_code, accelerated)
         return adapter
+    _check_source(source)
     folder = Path(source)
     if not folder.is_dir() and model_folder(str(source)).is_dir():
         folder = model_folder(str(source))
     if folder.is_dir():
-        check_folder(folder)
+        check_folder(folder, trust_remote_code=trust_remote_code)
+    elif folder.exists():
+        raise ModelError(f"{folder} is a file: a model is loaded from its folder, {str(folder.parent)!r}")
     adapter = _from_pretrained(folder if folder.is_dir() else source, str(source), trust_remote_code, device)
     # A folder of one's own by its whole path: other processes work in other folders.
     adapter.origin = Origin(
         str(Path(source).resolve() if Path(source).is_dir() else source), trust_remote_code, accelerated
     )
     return adapter
+
+
+def _check_device(device: Any) -> bool:
+    """Whether this is a device beside the CPU; what is none raises."""
+    try:
+        return device is not None and torch.device(device).type != "cpu"
+    except (RuntimeError, TypeError) as error:
+        raise ModelError(f"device must be one of torch's, such as 'cpu' or 'cuda:0', got {device!r}") from error
+
+
+def _check_source(source: Any) -> None:
+    """Raise for what is neither a name nor a path."""
+    if isinstance(source, nn.Module):
+        raise ModelError(
+            "a model needs its tokenizer: load((model, tokenizer)); a plain module on tensors goes to looprop.attribute"
+        )
+    if isinstance(getattr(source, "model", None), nn.Module) and hasattr(source, "tokenizer"):  # a pipeline
+        part = "tokenizer" if source.tokenizer is not None else "image_processor"
+        raise ModelError(
+            f"a {type(source).__name__} is given as its two parts: load((pipeline.model, pipeline.{part}))"
+        )
+    if not isinstance(source, str | os.PathLike) or not str(source).strip() or "\0" in str(source):
+        raise ModelError(
+            "a model is given as a hub id, a folder, (model, tokenizer) or None for the embedded one, got "
+            f"{source if isinstance(source, str) else type(source).__name__!r}"
+        )
 
 
 def adapt(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
@@ -78,55 +127,106 @@ def adapt_module(module: nn.Module | Callable[[Tensor], Tensor], *, name: str = 
     return TensorModule(module, name=name)
 
 
-def check_folder(folder: Path) -> None:
-    """Raise for a folder from which no model can be loaded safely."""
-    if not (folder / "config.json").is_file():
-        raise ModelError(f"{folder} holds no config.json: not a model folder")
-    if any(folder.glob("*.safetensors")):
-        return
-    pickled = [path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern)]
-    if pickled:
-        raise ModelError(
-            f"{folder} holds only pickled weights ({pickled[0]}), which can run code on loading: convert them to "
-            "safetensors"
-        )
-    raise ModelError(f"{folder} holds no weights (*.safetensors)")
-
-
 def _from_pretrained(
     source: str | Path, name: str, trust_remote_code: bool, device: str | torch.device | None
 ) -> Adapter:
     import transformers
 
-    options = {"trust_remote_code": trust_remote_code}
-    try:
+    on_disk = isinstance(source, Path)
+    options = {"trust_remote_code": trust_remote_code, "local_files_only": on_disk}
+    with _ours(name, "its configuration"):
+        if not on_disk:
+            _check_hub(str(source), trust_remote_code)
         config = transformers.AutoConfig.from_pretrained(source, **options)
-        architecture = (getattr(config, "architectures", None) or ["?"])[0]
-        kind = next((ending for ending in _KINDS if architecture.endswith(ending)), None)
-        if kind is None:
-            raise ModelError(
-                f"{name} is a {architecture}: looprop loads classifiers of texts and images and causal language "
-                "models; "
-                "give other models as objects, load((model, tokenizer))"
-            )
-        auto, adapter = _KINDS[kind]
-        on_cpu = device is None or torch.device(device).type == "cpu"
+        auto, adapter = _kind(config, name)
+    on_cpu = device is None or torch.device(device).type == "cpu"
+    with _ours(name, "its weights"), _quietly(on_disk=on_disk):
+        loader = getattr(transformers, auto)
+        check_size(lambda: loader.from_config(config), name, bytes_per_number=4 if on_cpu else 2)
         dtype = torch.float32 if on_cpu else "auto"
-        with _quietly(on_disk=isinstance(source, Path)):
-            model, info = getattr(transformers, auto).from_pretrained(
-                source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
-            )
-        if missing := sorted(info["missing_keys"]):
-            raise ModelError(
-                f"{name} has no weights for {', '.join(missing[:4])}{' and more' * (len(missing) > 4)}: they would be "
-                "random"
-            )
-        reader = transformers.AutoImageProcessor if adapter is ImageClassifier else transformers.AutoTokenizer
-        tokenizer = reader.from_pretrained(source, **options)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise ModelError(f"cannot load {name!r}: {_first_line(error)}") from error
-    model = model.eval() if device is None else model.eval().to(device)
-    return adapter(model, tokenizer, name=name)
+        model, info = loader.from_pretrained(
+            source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+        )
+        _check_loaded(info, name)
+        model = model.eval() if device is None else model.eval().to(device)
+    if adapter is ImageClassifier:
+        with _ours(name, "its image processor", "save one beside it, or load((model, None)) and give tensors"):
+            reader = transformers.AutoImageProcessor.from_pretrained(source, **options)
+    else:
+        with _ours(name, "its tokenizer", "copy or download its files anew, or load((model, tokenizer))"):
+            if on_disk:
+                check_tokenizer_files(Path(source))
+            reader = transformers.AutoTokenizer.from_pretrained(source, **options)
+            _check_vocabulary(reader, name)
+    with _ours(name, "the model"):
+        return adapter(model, reader, name=name)
+
+
+def _kind(config: Any, name: str) -> tuple[str, Callable[..., Adapter]]:
+    """How a model is loaded and adapted, by the class that its configuration names."""
+    architecture = (getattr(config, "architectures", None) or [None])[0]
+    if architecture is None:
+        raise ModelError(
+            f"the configuration of {name} does not say which class the model has: set architectures in config.json, "
+            'such as ["BertForSequenceClassification"], or load((model, tokenizer))'
+        )
+    if (kind := next((ending for ending in _KINDS if architecture.endswith(ending)), None)) is not None:
+        return _KINDS[kind]
+    instead = next((f"; {hint}" for ending, hint in _INSTEAD.items() if architecture.endswith(ending)), "")
+    raise ModelError(
+        f"{name} is a {architecture}: looprop loads classifiers of texts and images and causal language models; "
+        f"give other models as objects, load((model, tokenizer)){instead}"
+    )
+
+
+def _check_hub(source: str, trust_remote_code: bool) -> None:
+    """What is asked of a folder, asked of the hub: files that name others are looked at before those are opened."""
+    from transformers.utils import cached_file
+
+    def file(name: str) -> Path | None:
+        found = cached_file(source, name, _raise_exceptions_for_missing_entries=False)
+        return None if found is None else Path(found)
+
+    if file(ADAPTER) is not None:
+        raise ModelError(adapter_found(source))
+    if (config := file("config.json")) is not None:
+        check_config(read_config(config), source, trust_remote_code=trust_remote_code)
+    if (index := file(INDEX)) is not None:
+        check_index(read_config(index), f"{source}/{INDEX}")
+
+
+def _check_loaded(info: dict[str, Any], name: str) -> None:
+    if missing := sorted(info["missing_keys"]):
+        raise ModelError(
+            f"{name} has no weights for {', '.join(missing[:4])}{' and more' * (len(missing) > 4)}: they would be "
+            "random"
+        )
+    if wrong := sorted(str(key[0] if isinstance(key, tuple) else key) for key in info.get("mismatched_keys") or ()):
+        raise ModelError(f"{name} has weights of another shape than its configuration says for {', '.join(wrong[:4])}")
+
+
+def _check_vocabulary(tokenizer: Any, name: str) -> None:
+    """Raise for a tokenizer that a library made up without its files: it knows its special tokens and nothing else."""
+    known = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
+    if not known:
+        raise ModelError(
+            f"the tokenizer of {name} knows no word: its vocabulary is missing; copy or download its files, or "
+            "load((model, tokenizer))"
+        )
+
+
+@contextmanager
+def _ours(name: str, part: str, way_out: str = "copy or download its files anew") -> Iterator[None]:
+    """Whatever a library raises on the files of others is an error of ours that says what can be done."""
+    try:
+        yield
+    except LoopropError:
+        raise
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # libraries in Rust panic with an exception that is no Exception
+        said = f"{_first_line(error)} ({type(error).__name__})"
+        raise ModelError(f"cannot load {name!r}: {part} cannot be used: {said}; {way_out}") from error
 
 
 @contextmanager
@@ -144,5 +244,7 @@ def _quietly(*, on_disk: bool) -> Iterator[None]:
         logging.enable_progress_bar()
 
 
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["it does not say why"]
+    # What ends in a colon goes on in the next line.
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])[:LONGEST]

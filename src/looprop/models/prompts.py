@@ -1,13 +1,14 @@
 """Prompts and targets as people give them to language models and classifiers."""
 
-from collections.abc import Callable
+import re
 from typing import Any
 
 import torch
 
-from looprop.errors import InputError
+from looprop.errors import InputError, TargetError
 from looprop.models.adapter import Adapter
 from looprop.models.causal_lm import CausalLanguageModel
+from looprop.models.checking import check_text
 from looprop.models.target import TargetLike
 from looprop.models.text import TextAdapter
 
@@ -36,6 +37,10 @@ def chat_text(tokenizer: Any, prompt: str, system: str | None = None) -> str:
     The text returned gives, encoded in the ordinary way, exactly the tokens of the template: a template begins with the
     token that the tokenizer would put there again.
     """
+    for turn in (prompt, system or ""):
+        if not isinstance(turn, str):
+            raise InputError(f"a prompt must be a text, got {type(turn).__name__}")
+        check_text(turn, "a prompt")
     if not getattr(tokenizer, "chat_template", None):
         if system:
             raise InputError("a system turn needs a model with a chat template, and this one has none")
@@ -73,29 +78,56 @@ def generated(adapter: CausalLanguageModel, text: str, tokens: int) -> str:
 
 
 def parse_target(text: str | None, adapter: Adapter) -> TargetLike:
-    """A target as written: `positive`, `1`, `positive,negative`; for language models ` Paris`, ` Paris, Lyon`,
+    """A target as written: `positive`, `1`, `id:1`, `positive,negative`; for language models ` Paris`, ` Paris, Lyon`,
     `id:464`.
 
     Of a language model digits are text, and spaces count.
     """
     if text is None:
         return None
-    part = _token if isinstance(adapter, CausalLanguageModel) else _class(adapter)
-    whole = part(text)
-    if "," not in text.strip(",") or whole in adapter.labels.values():
-        return whole
-    plus, _, minus = text.partition(",")
-    return part(plus), part(minus)
+    if isinstance(adapter, CausalLanguageModel):
+        if "," not in text.strip(","):
+            return _token(text)
+        plus, _, minus = text.partition(",")
+        return _token(plus), _token(minus)
+    labels = adapter.labels
+    commas = [place for place, character in enumerate(text) if character == ","]
+    if text in labels.values() or "," not in text.strip(","):
+        return _class(text, labels)
+    pairs = [(text[:place], text[place + 1 :]) for place in commas]
+    if len(pairs) > 1:  # labels may hold commas, too
+        pairs = [pair for pair in pairs if all(_is_class(part, labels) for part in pair)]
+    if len(pairs) != 1:
+        raise TargetError(f"{text!r} is no pair of classes that can be told apart: write it with numbers, id:0,id:1")
+    plus, minus = pairs[0]
+    return _class(plus, labels), _class(minus, labels)
 
 
-def _class(adapter: Adapter) -> Callable[[str], int | str]:
-    def part(text: str) -> int | str:
-        text = text.strip()
-        return int(text) if text.lstrip("-").isdecimal() and text not in adapter.labels.values() else text
+def _class(text: str, labels: dict[int, str]) -> int | str:
+    """A class as written: its label, or its number where no label is written so."""
+    name = text if text in labels.values() else text.strip()
+    number = _number(name.removeprefix("id:"))
+    if number is None:
+        return name
+    if name not in labels.values():
+        return number
+    others = [index for index, label in labels.items() if label == name and index != number]
+    if others and number in labels:
+        raise TargetError(
+            f"{name!r} is the label of class {others[0]} and the number of the class {labels[number]!r}: "
+            f"write id:{others[0]} or id:{number}"
+        )
+    return name
 
-    return part
+
+def _is_class(text: str, labels: dict[int, str]) -> bool:
+    return text.strip() in labels.values() or _number(text.strip().removeprefix("id:")) is not None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else None
 
 
 def _token(text: str) -> int | str:
-    number = text.strip().removeprefix("id:")
-    return int(number) if text.strip().startswith("id:") and number.isdecimal() else text
+    number = _number(text.strip().removeprefix("id:"))
+    return number if text.strip().startswith("id:") and number is not None else text

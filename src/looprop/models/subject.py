@@ -5,12 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from looprop.intercept.attention import SiteBias
-from looprop.models.adapter import Adapter
+from looprop.models.adapter import Adapter, Intact
+from looprop.models.agreement import AGREEMENT, ROUTE, another_answer, rounding
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded, partition
+from looprop.models.facts import SHORTEST_PROOF
 from looprop.models.target import Target, TargetLike
 
 # A class token and a distillation token; more rows are a mean.
@@ -22,10 +25,11 @@ class Values:
     """Values of the set function under one kind of removal and precision.
 
     by_subset: the target's value by kept positions, packed. asked, computed: how many subsets were asked for, and how
-    many had to be computed.
+    many had to be computed. quick: which of them by a shortcut.
     """
 
     by_subset: dict[bytes, float] = field(default_factory=dict)
+    quick: set[bytes] = field(default_factory=set)
     asked: int = 0
     computed: int = 0
 
@@ -39,12 +43,16 @@ class Values:
 class Known:
     """What is known of a subject already, shared by every method and metric that asks.
 
-    output: the target's value on the intact input. answer_rows: where it is read from.
+    output: the target's value on the intact input. size, dtype: of its largest logit. path: the sequence of operations
+    that gave it. answer_rows: where it is read from.
     values: of the set function, by removal and precision.
     biases: what attention adds to the scores of each site, once it was sought; None where that is not known.
     """
 
     output: float | None = None
+    size: float = 0.0
+    dtype: torch.dtype = torch.float32
+    path: int | None = None
     answer_rows: AnswerRows | None = None
     values: dict[tuple[str, str], Values] = field(default_factory=dict)
     biases: list[SiteBias] | None = None
@@ -70,27 +78,63 @@ class Subject:
 
     def alone(self) -> Self:
         """The same subject, of which only the output is known: what others asked must make no method look cheaper."""
-        return replace(self, known=Known(output=self.output))
+        own = self.output
+        return replace(self, known=Known(own, self.known.size, self.known.dtype, self.known.path))
+
+    def learn(self, intact: Intact) -> None:
+        """Note what the model answers to the input as it is."""
+        self.known.output = own = float(self.target.value(intact.logits[None])[0])
+        self.known.size, self.known.dtype = max(float(intact.logits.abs().max()), abs(own)), intact.logits.dtype
+        self.known.path = intact.path
 
     @property
     def output(self) -> float:
         """The target's value on the intact input."""
         if self.known.output is None:
-            logits = self.adapter.logits(self.encoded, positions=self.target.positions)
-            self.known.output = float(self.target.value(logits[None])[0])
+            self.learn(self.adapter.intact(self.encoded, positions=self.target.positions))
+            assert self.known.output is not None
         return self.known.output
 
-    def note_output(self, value: float) -> None:
-        """Saves the forward pass of `output` where a method has met the value on its way."""
-        if self.known.output is None:
-            self.known.output = value
+    @property
+    def path(self) -> int:
+        """The sequence of operations that the intact input takes through the model, as one number."""
+        if self.known.path is None:
+            self.learn(self.adapter.intact(self.encoded, positions=self.target.positions))
+            assert self.known.path is not None
+        return self.known.path
+
+    def differs(self, value: float, *, relative: float = AGREEMENT) -> bool:
+        """Is a value that some route gives for the intact input another than the model's own?"""
+        own = self.output
+        return not abs(value - own) <= rounding(self.known.size, self.known.dtype, relative=relative)
+
+    def check_route(self, value: float, route: str) -> None:
+        """Raise where a route gives the intact input another value than the model itself does."""
+        if self.differs(value, relative=ROUTE):
+            raise another_answer(self.adapter.name, route, self.output, value)
 
     @property
     def answer_rows(self) -> AnswerRows:
-        """Which rows of the sequence the answer is read from."""
+        """Which rows of the sequence the answer is read from.
+
+        Looked for once per sequence of operations, and on each input where it may be elsewhere: one row at one end of a
+        short input may have been looked for, a class token is none that moves.
+        """
         if self.known.answer_rows is None:
-            self.known.answer_rows = self.adapter.answer_rows(self.encoded, positions=self.target.positions)
+            self.known.answer_rows = AnswerRows(first=1) if len(self.encoded) < 2 else self._find_answer_rows()
         return self.known.answer_rows
+
+    def _find_answer_rows(self) -> AnswerRows:
+        facts = self.adapter.facts
+        if not facts.moves and (known := facts.answer_rows.get(self.path)) is not None:
+            return known
+        try:
+            rows = self.adapter.answer_rows(self.encoded, positions=self.target.positions)
+        except (RuntimeError, MemoryError):  # too large for the engine
+            return AnswerRows(first=1)
+        if rows.everything or (rows == AnswerRows(first=1) and len(self.encoded) > SHORTEST_PROOF):
+            facts.answer_rows[self.path] = rows
+        return rows
 
     @property
     def rows_read(self) -> list[int]:
@@ -118,5 +162,16 @@ def bind(
     truncation: bool = False,
 ) -> Subject:
     """Encode an input, fix its target on the intact model, and split it into features."""
-    encoded, resolved = adapter.resolve(adapter.encode(item, truncation=truncation), target)
-    return Subject(adapter, encoded, resolved, partition(encoded, features))
+    return bind_encoded(adapter, adapter.encode(item, truncation=truncation), target, features)
+
+
+def bind_encoded(
+    adapter: Adapter, encoded: Encoded, target: TargetLike, features: str | Sequence[Sequence[int]] = "token"
+) -> Subject:
+    """The same for an input that is encoded already."""
+    encoded, resolved = adapter.resolve(encoded, target)
+    subject = Subject(adapter, encoded, resolved, partition(encoded, features))
+    # What was computed to find the target is the model's own answer.
+    if (intact := adapter.take_intact(encoded, resolved.positions)) is not None:
+        subject.learn(intact)
+    return subject

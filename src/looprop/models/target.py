@@ -1,12 +1,14 @@
 """What is explained: one number read off a model's logits."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from looprop.errors import TargetError, UnknownNameError
+from looprop.errors import ModelError, TargetError, UnknownNameError
 
 TargetLike = int | str | tuple[int | str, int | str] | None
 
@@ -62,18 +64,54 @@ def resolve_target(target: TargetLike, logits: Tensor, labels: dict[int, str]) -
     return Target((index,), _label(index, labels))
 
 
+def labels_of(config: Any) -> dict[int, str]:
+    """The names of the classes by number, as a configuration has them under id2label; none where it has none."""
+    given = getattr(config, "id2label", None)
+    if not given:
+        return {}
+    found: dict[int, str] = {}
+    for key, label in given.items() if isinstance(given, Mapping) else ():
+        try:
+            number = int(key)
+        except (TypeError, ValueError):
+            break
+        if number in found:
+            raise ModelError(f"id2label names class {number} twice: {found[number]!r} and {label!r}")
+        found[number] = str(label)
+    else:
+        if found:
+            return found
+    raise ModelError(f"id2label must name classes by number, such as {{0: 'negative', 1: 'positive'}}, got {given!r}")
+
+
 def _label(index: int, labels: dict[int, str]) -> str:
     return labels.get(index, str(index))
 
 
-def _index(target: int | str, classes: int, labels: dict[int, str]) -> int:
+def _index(target: Any, classes: int, labels: dict[int, str]) -> int:
     if isinstance(target, str):
-        for index, label in labels.items():
-            if label.lower() == target.lower():
-                return index
-        raise UnknownNameError("label", target, labels.values())
-    if isinstance(target, bool) or not isinstance(target, Integral):
+        target = _named(target, labels)
+    elif isinstance(target, bool) or not isinstance(target, Integral):
         raise TargetError(f"a target must be a class number, a label, a pair of them or None, got {target!r}")
     if not 0 <= target < classes:
-        raise TargetError(f"target {target} does not exist: this model has {classes} classes, 0 to {classes - 1}")
+        named = f" ({labels[target]!r})" if target in labels else ""
+        raise TargetError(
+            f"target {target}{named} does not exist: this model has {classes} classes, 0 to {classes - 1}"
+        )
     return int(target)
+
+
+def _named(name: str, labels: dict[int, str]) -> int:
+    """The class of this label: written exactly so, else the only one that differs in nothing but case."""
+    exact = [index for index, label in labels.items() if label == name]
+    found = exact or [index for index, label in labels.items() if label.casefold() == name.casefold()]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        each = ", ".join(f"{index} ({labels[index]!r})" for index in found)
+        raise TargetError(f"label {name!r} names more than one class: {each}; give the number of the class")
+    if name.strip().isdecimal():
+        raise TargetError(f"no class is called {name!r}; the class of that number is target={name.strip()}, no text")
+    if not labels:
+        raise TargetError(f"this model has no labels, and so none called {name!r}: give the number of the class")
+    raise UnknownNameError("label", name, labels.values())

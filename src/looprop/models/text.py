@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
 from looprop.models.adapter import Adapter, Altered
+from looprop.models.checking import check_text
 from looprop.models.encoded import Encoded, words_of
 
 TextLike = str | tuple[str, str]
@@ -28,10 +29,10 @@ class TextAdapter(Adapter):
         if not hasattr(model, "get_input_embeddings"):
             raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
         self.tokenizer = tokenizer
-        self.takes_mask = "attention_mask" in self.arguments
+        self.takes_mask = "attention_mask" in self.arguments or self._heeds("attention_mask", [1, 0, 0, 0, 1, 1])
         self.takes_past = self.causal and "past_key_values" in self.arguments
         # Without a mask a model reads padding like text.
-        self.pads = self.takes_mask or self.takes_others
+        self.pads = self.takes_mask
 
     @property
     def word_embeddings(self) -> Tensor:
@@ -74,6 +75,8 @@ class TextAdapter(Adapter):
             raise InputError(f"an input must be a text or a pair of texts, got {type(item).__name__}")
         if not any(t.strip() for t in texts):
             raise InputError("the text is empty: nothing to explain")
+        for text in texts:
+            check_text(text)
         fast = bool(getattr(self.tokenizer, "is_fast", False))
         limit = {"truncation": True, "max_length": self.longest} if truncation and self.longest else {}
         encoding = self.tokenizer(
@@ -82,6 +85,12 @@ class TextAdapter(Adapter):
         ids: list[int] = encoding["input_ids"]
         if not ids:
             raise InputError(f"the tokenizer makes no token of {texts[0]!r}")
+        table = self.model.get_input_embeddings()  # type: ignore[operator]
+        if isinstance(table, nn.Embedding) and not 0 <= min(ids) <= max(ids) < table.num_embeddings:
+            raise ModelError(
+                f"the tokenizer gives token {max(ids)}, and the word embedding of {self.name} has "
+                f"{table.num_embeddings} rows: it is the tokenizer of another model"
+            )
         if self.longest is not None and len(ids) > self.longest:
             raise InputError(
                 f"the text has {len(ids)} tokens and the model takes {self.longest}: pass truncation=True to cut it"
@@ -93,9 +102,31 @@ class TextAdapter(Adapter):
         inputs = {"input_ids": torch.tensor([ids], device=self.device)}
         if self.pads:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        if "token_type_ids" in encoding and "token_type_ids" in self.arguments:
+        if "token_type_ids" in encoding and self._takes_types:
             inputs["token_type_ids"] = torch.tensor([encoding["token_type_ids"]], device=self.device)
         return Encoded(inputs, names, text, offsets, special, words_of(text, offsets))
+
+    @property
+    def _takes_types(self) -> bool:
+        """Does it take token types, by name or by arguments that a wrapper hands on?"""
+        known = self.facts.handed_on
+        if "token_type_ids" not in known:
+            known["token_type_ids"] = "token_type_ids" in self.arguments or self._heeds("token_type_ids", [0, 1] * 3)
+        return known["token_type_ids"]
+
+    @torch.no_grad()
+    def _heeds(self, argument: str, values: list[int]) -> bool:
+        """Does an argument that stands behind `**kwargs` reach the answer? Tried on a few tokens."""
+        if not self.takes_others:
+            return False
+        ids = torch.arange(1, len(values) + 1, device=self.device)[None] % len(self.word_embeddings)
+        given = torch.tensor([values], device=self.device)
+        try:
+            with self.evaluating():
+                without, with_it = (self.forward({"input_ids": ids, **more}) for more in ({}, {argument: given}))
+        except Exception:  # it is not taken
+            return False
+        return without.shape == with_it.shape and not torch.equal(without, with_it)
 
     @staticmethod
     def _offsets(

@@ -4,6 +4,7 @@ from typing import Any
 
 from torch import nn
 
+from looprop.models.target import labels_of
 from looprop.models.text import TextAdapter
 
 
@@ -12,8 +13,7 @@ class TextClassifier(TextAdapter):
 
     def __init__(self, model: nn.Module, tokenizer: Any, *, name: str = "") -> None:
         super().__init__(model, tokenizer, name=name)
-        labels = getattr(getattr(model, "config", None), "id2label", None) or {}
-        self.labels = {int(index): str(label) for index, label in labels.items()}
+        self.labels = labels_of(getattr(model, "config", None))
         # Classifiers on top of decoders look for the last token that is no padding, and take one text at a time without
         # it.
         self.batches = getattr(getattr(model, "config", None), "pad_token_id", 0) is not None

@@ -14,6 +14,7 @@ from torch import Tensor
 from looprop.errors import RuleError, UnseenError
 from looprop.propagation import operations
 from looprop.propagation.cuts import same_memory, strictest
+from looprop.propagation.known_functions import known_function
 from looprop.propagation.location import module_path
 from looprop.propagation.plan import Plan
 
@@ -49,12 +50,14 @@ class Trace(NamedTuple):
     square: the pointwise function is a square (the beginning of a norm).
     mean_square: a sum or mean of squares (the next part of a norm).
     held: why a tensor that came from activations carries no gradient. "normaliser": a standard deviation or its
-        inverse, which may only multiply or divide; "weights": attention weights under CP-LRP; "cut": made with
-        gradients turned off; "integer": whole numbers made of its values.
+        inverse, which may only multiply or divide; "coefficient": a gate, a router's weight, a decay of a state, which
+        may only multiply, divide or select; "weights": attention weights under CP-LRP; "cut": made with gradients
+        turned off; "integer": whole numbers made of its values.
     product: a product of two activations, on its way to a softmax; holds the two factors.
     factor: the number by which that product has been scaled since.
     unweighted: that product before its epsilon factor, for a scale that is still to come.
     site: the attention site whose weights this tensor holds.
+    router: a coefficient that chooses among experts, not a gate.
     degree: of how many activations this tensor is a product, linear operations aside; used by the canonical form of
         products.
     versions: of the tensor, its origin and its root when the note was made; a change in place leaves them behind.
@@ -69,11 +72,12 @@ class Trace(NamedTuple):
     linear: bool = True
     square: bool = False
     mean_square: bool = False
-    held: Literal["", "normaliser", "weights", "cut", "integer"] = ""
+    held: Literal["", "normaliser", "coefficient", "weights", "cut", "integer"] = ""
     product: tuple[Tensor, Tensor] | None = None
     factor: float = 1.0
     unweighted: Tensor | None = None
     site: int | None = None
+    router: bool = False
     degree: int = 1
     versions: tuple[int, ...] | None = None
 
@@ -168,24 +172,45 @@ class Call:
         """Call the torch function itself, with its own arguments unless others are given."""
         return self.function(*(args or self.args), **(kwargs or self.kwargs))
 
-    def check(self, *, pointwise: bool = False) -> None:
-        """Refuse what came from an unseen operation, and pointwise functions that the identity rule cannot take.
-
-        pointwise: a call that may go on with such a function.
+    def check(self) -> bool:
+        """Refuse what came from an unseen operation; whether there are pointwise functions that the identity rule
+        cannot take.
         """
         if self.mode.plain:
-            return
-        for tensor in self.activations:
+            return False
+        uneven = False
+        for tensor in tuple(self.activations):
             trace = trace_of(tensor)
             if trace is not None and trace.held == "cut":
-                raise self.refuse(CUT_OFF, culprit=trace.culprit)
+                if (known := known_function(tensor)) is None:
+                    raise self.refuse(CUT_OFF, culprit=trace.culprit)
+                self.replace(tensor, mark(known, self.mode.fresh))
+                continue
             if trace is None or trace.token is not self.mode.fresh.token:
                 raise self._unseen(tensor)
-            if trace.at_zero != 0.0 and not pointwise:
-                raise self.not_zero(trace)
+            if trace.at_zero != 0.0:
+                uneven = True
+        return uneven
+
+    def replace(self, old: Tensor, new: Tensor) -> None:
+        """Put another tensor in the place of an activation, in the arguments and in the list of activations."""
+
+        def put(value: Any) -> Any:
+            if value is old:
+                return new
+            return type(value)(map(put, value)) if type(value) in (list, tuple) else value
+
+        self.args, self.kwargs = tuple(map(put, self.args)), {key: put(value) for key, value in self.kwargs.items()}
+        if new.requires_grad:
+            self.activations = [new if t is old else t for t in self.activations]
+        else:
+            self.activations = [t for t in self.activations if t is not old]
+            self.held.append(trace_known(new))
 
     def check_held(self) -> None:
-        """A normaliser may only multiply or divide, and what was computed without gradient may not come back."""
+        """Normalisers and coefficients may only multiply or divide, and what was computed without gradient may not come
+        back.
+        """
         for trace in self.held:
             if trace.held in ("cut", "integer"):
                 raise self.refuse(CUT_OFF if trace.held == "cut" else INTEGERS, culprit=trace.culprit)
@@ -195,6 +220,21 @@ class Call:
                     f"{self.name!r}",
                     culprit=trace.culprit,
                 )
+            if (
+                trace.held == "coefficient"
+                and self.name not in operations.TAKES_COEFFICIENT
+                and not (self.name in operations.SUM and self._adds_zero())
+            ):
+                raise self.refuse(
+                    "what it makes of activations is held constant (a gate, a router, the decay of a state) and may "
+                    f"only multiply, divide or select, but it reaches {self.name!r}",
+                    culprit=trace.culprit,
+                )
+
+    def _adds_zero(self) -> bool:
+        """Whether the coefficients among the terms of a sum are zero: the empty state at which a recurrence begins."""
+        constants = [t for t in tensors_in((*self.args, *self.kwargs.values())) if not t.requires_grad]
+        return not any(t.any() for t in constants if (trace := trace_of(t)) is not None and trace.held == "coefficient")
 
     def _unseen(self, tensor: Tensor) -> UnseenError:
         maker = getattr(tensor.grad_fn, "name", lambda: "unknown")()

@@ -17,12 +17,23 @@ from torch.overrides import TorchFunctionMode
 from looprop.errors import PlanError, RuleError
 from looprop.intercept.attention import AttentionSite
 from looprop.intercept.operations import operation_name
-from looprop.propagation import operations
-from looprop.propagation.call import CHANGED, CUT_OFF, Call, Rule, Trace, cut_off, mark, tensors_in, trace_of
+from looprop.propagation import gradients, operations
+from looprop.propagation.call import (
+    CHANGED,
+    CUT_OFF,
+    Call,
+    Rule,
+    Trace,
+    cut_off,
+    mark,
+    tensors_in,
+    trace_known,
+    trace_of,
+)
 from looprop.propagation.cuts import Cuts, strictest
-from looprop.propagation.gradients import hold
 from looprop.propagation.location import module_path
 from looprop.propagation.plan import Plan
+from looprop.propagation.rules.coefficients import as_coefficient, carried, goes_on, hold
 from looprop.propagation.rules.table import RULES
 from looprop.propagation.surrogate import surrogate_in_force
 
@@ -63,6 +74,8 @@ class RelevanceMode(TorchFunctionMode):
         self.plan, self.root, self.explained_weight, self.record = plan, root, explained_weight, record
         self.plain = plan.plain
         self.explained: Tensor | None = None
+        self.explained_inputs: list[Tensor] = []
+        self.again = ""  # where the explained table was looked up for the second time
         self.embedding_sum: Tensor | None = None
         self.sites: list[AttentionSite] = []
         self.fresh = Trace(token=object())
@@ -104,7 +117,8 @@ class RelevanceMode(TorchFunctionMode):
         if not output.requires_grad:
             last.check_held()
             raise RuleError("the output does not depend on the explained input through anything that carries gradient")
-        last.check()
+        if last.check():
+            raise last.not_zero(trace_known(output))
 
     def __torch_function__(
         self, function: Any, types_: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -149,14 +163,19 @@ class RelevanceMode(TorchFunctionMode):
         if handler.in_place and args and isinstance(args[0], Tensor) and args[0] is not call.args[0]:
             return self._parameter_changed(call, args, kwargs)
         if not call.activations or (name in operations.LIKE and not call.args[0].requires_grad):
-            return self._constant(call, args, kwargs, in_place=handler.in_place)
+            return self.constant(call, args, kwargs, in_place=handler.in_place)
         if not torch.is_grad_enabled():
             return call.run() if self.plain else self._cut(call, in_place=handler.in_place)
         if handler.body is not None and (
             handler.inplace < 0 or kwargs.get("inplace") or (len(args) > handler.inplace and args[handler.inplace])
         ):
             return self._enter(handler.body, call, args, kwargs)
-        call.check(pointwise=handler.pointwise)
+        if call.check() and (call.held or not handler.pointwise):
+            hold(call)
+            if not call.activations:
+                return self.constant(call, call.args, call.kwargs)
+            if goes_on(call) and name in operations.PASS:
+                return carried(call, call.run())
         if rule is None:
             return self._unknown(call)
         if call.held and not self.plain:
@@ -168,7 +187,10 @@ class RelevanceMode(TorchFunctionMode):
         plain = getattr(torch, name, None) or getattr(torch.nn.functional, name)
         out = self._marked(rule(Call(self, name, plain, (clone, *call.args[1:]), call.kwargs)), None)
         target.copy_(out)
-        return self._marked(mark(target, (trace_of(out) or self.fresh).but(origin=None, unweighted=None)), target)
+        trace = trace_of(out) or self.fresh
+        if trace.held and target.requires_grad:
+            trace = as_coefficient(trace)
+        return self._marked(mark(target, trace.but(origin=None, unweighted=None)), target)
 
     def _unknown(self, call: Call) -> Any:
         """A call that has no rule: harmless if all it gives are choices or truth values."""
@@ -207,19 +229,20 @@ class RelevanceMode(TorchFunctionMode):
             self.cuts.add(args[0], strictest(*call.held) or self.fresh.but(held="cut", culprit=call.name))
         return out
 
-    def _constant(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_place: bool) -> Any:
+    def constant(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_place: bool = False) -> Any:
         """A call without activations: nothing to propagate, except where the explained look-up happens."""
         if call.name in operations.EMBEDDING and any(
             t is self.explained_weight for t in tensors_in((*args, *kwargs.values()))
         ):
-            if self.explained is not None:
-                raise RuleError(
-                    f"the explained embedding table is looked up more than once, in {module_path(self.root)}"
-                )
-            self.explained = self.explain(call.run())
+            leaf = self.explain(call.run())
+            self.explained_inputs.append(leaf)
             # A clone, since models may add to it in place and a leaf forbids that.
-            self.embedding_sum = mark(self.explained.clone(), self.fresh)
-            return self.embedding_sum
+            looked_up = mark(leaf.clone(), self.fresh)
+            if len(self.explained_inputs) == 1:
+                self.explained, self.embedding_sum = leaf, looked_up
+            elif not self.again:
+                self.again = module_path(self.root)
+            return looked_up
         if call.name in operations.DROPOUT:
             return call.args[0]
         return call.run() if not call.held or self.plain else self._made_of_held(call, in_place=in_place)
@@ -270,7 +293,7 @@ class RelevanceMode(TorchFunctionMode):
 
 
 def _gradient(call: Call) -> Any:
-    return hold(call.activations[0]) if call.name in operations.CUT else call.run()
+    return gradients.hold(call.activations[0]) if call.name in operations.CUT else call.run()
 
 
 def _forgiving(rule: Rule) -> Rule:

@@ -19,10 +19,18 @@ ACTIVATION = frozenset(
 )
 # Pointwise, but with f(0) != 0 or undefined: only as part of a longer pointwise expression.
 POINTWISE = frozenset(
-    "pow rpow sigmoid hardsigmoid exp exp2 expm1 log log1p softplus reciprocal sqrt rsqrt clamp clamp_min clamp_max "
-    "cos".split()
+    "pow rpow sigmoid hardsigmoid exp exp2 expm1 log log1p log_sigmoid softplus reciprocal sqrt rsqrt clamp clamp_min "
+    "clamp_max cos".split()
 )
-NORM = frozenset("layer_norm native_layer_norm rms_norm group_norm instance_norm".split())
+NORM = frozenset("layer_norm native_layer_norm rms_norm".split())
+GROUP_NORM = frozenset({"group_norm", "instance_norm"})
+# One product for each group of rows: the experts of a mixture, in one call.
+GROUPED = frozenset({"_grouped_mm", "grouped_mm", "transformers::grouped_mm_fallback"})
+# A linear map of the whole input, known by the fast way to compute it.
+TRANSFORM = frozenset(
+    "fft_fft fft_ifft fft_rfft fft_irfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 fft_fftn fft_ifftn fft_rfftn "
+    "fft_irfftn".split()
+)
 DEVIATION = frozenset("std norm vector_norm var".split())
 SOFTMAX = frozenset({"softmax"})
 ATTENTION = frozenset({"scaled_dot_product_attention"})
@@ -74,11 +82,14 @@ PLAIN = frozenset(
 )
 PROPERTIES = frozenset({"get:T", "get:mT", "get:H", "get:mH", "get:real", "get:data", "set:data", "get:grad_fn"})
 
+# A choice between the values of several functions, which may be of one tensor.
+CHOICE = frozenset({"where"})
 # A pointwise expression that has f(0) != 0 so far may go on in these.
-GOES_ON = SCALE | SUM | ACTIVATION | POINTWISE | CAST
+GOES_ON = SCALE | SUM | ACTIVATION | POINTWISE | CAST | CHOICE
 # Constants made from activations (normalisers, above all) stay what they are through these, and may meet activations in
 # those.
 KEEPS_HELD = PASS | CAST | SCALE | SUM | ACTIVATION | POINTWISE | LINEAR | MATRIX_PRODUCT
 TAKES_NORMALISER = MATRIX_PRODUCT | {"mul", "div"}
+TAKES_COEFFICIENT = TAKES_NORMALISER | LIKE | ATTENTION | {"linalg_solve_triangular"}
 # To allow one of these means its plain gradient wherever it is met; of all others, only where their rule refuses.
 ALLOWED_WHOLLY = ACTIVATION | POINTWISE | DEVIATION | CUT | NUMBER | INTEGER | HOOK

@@ -14,6 +14,7 @@ BiasShare = Literal["keep", "printed"]
 NormRule = Literal["constant-std", "gradient"]
 ActivationRule = Literal["identity", "gradient"]
 ProductRule = Literal["halves", "gradient"]
+CoefficientRule = Literal["constant", "halves"]
 BilinearForm = Literal["pairs", "canonical"]
 
 
@@ -35,6 +36,9 @@ class Plan:
     norm: "constant-std" holds the normaliser constant.
     activation: "identity" gives an activation function's input the relevance of its output.
     product: "halves" splits the relevance of a product of two activations.
+    gate: "constant" gives all relevance of a product of a signal and a gate with f(0) != 0 (sigmoid) to the signal;
+        "halves" gives the gate half of it.
+    experts: "constant" gives all relevance of a weighted expert to the expert; "halves" gives its router weight half.
     bilinear: "pairs" splits at each product by itself, so that (x1 x2) x3 gives 1/4, 1/4, 1/2; "canonical" takes
         products one upon the other, with only linear operations between them, as one k-linear operation with equal
         shares, in whatever order they are written.
@@ -55,6 +59,8 @@ class Plan:
     bilinear: BilinearForm = "pairs"
     allow: frozenset[str] = frozenset()
     rules: Mapping[str, Callable[..., Any]] = field(default_factory=lambda: MappingProxyType({}))
+    gate: CoefficientRule = "constant"
+    experts: CoefficientRule = "constant"
     plain: bool = field(init=False, repr=False, compare=False)
     layers: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
@@ -79,6 +85,8 @@ class Plan:
             ("activation rule", self.activation, ActivationRule),
             ("product rule", self.product, ProductRule),
             ("bilinear form", self.bilinear, BilinearForm),
+            ("gate rule", self.gate, CoefficientRule),
+            ("expert rule", self.experts, CoefficientRule),
         ):
             _choice(kind, value, allowed)
         if (
@@ -130,6 +138,8 @@ class Plan:
             "bilinear": self.bilinear,
             "allow": sorted(self.allow),
             "rules": sorted(self.rules),
+            "gate": self.gate,
+            "experts": self.experts,
         }
 
 

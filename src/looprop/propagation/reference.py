@@ -18,6 +18,7 @@ from torch import Tensor
 from looprop.errors import PlanError, UnknownNameError
 
 BiasShare = Literal["keep", "printed"]
+CoefficientRule = Literal["constant", "halves"]
 
 
 def stabilise(z: Tensor, epsilon: float) -> Tensor:
@@ -178,3 +179,89 @@ def identity(relevance: Tensor) -> Tensor:
     R_x = R_y
     """
     return relevance
+
+
+def gated(
+    signal: Tensor, gate: Tensor, relevance: Tensor, *, rule: CoefficientRule = "constant", epsilon: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """A product of a signal and a gate with f(0) != 0, y = s g (Arras et al. 2017, 2019).
+
+    rule="constant":  R_s = y / (y + epsilon sign(y)) R_y      R_g = 0       the signal takes all
+    rule="halves":    R_s = R_g = y / (2 y + epsilon sign(y)) R_y
+
+    >>> gated(torch.tensor(3.0), torch.tensor(0.5), torch.tensor(8.0))
+    (tensor(8.), tensor(0.))
+    >>> gated(torch.tensor(3.0), torch.tensor(0.5), torch.tensor(8.0), rule="halves")
+    (tensor(4.), tensor(4.))
+    """
+    product = signal * gate
+    if rule == "halves":
+        half = product * divide(relevance, stabilise(2 * product, epsilon))
+        return half.sum_to_size(signal.shape), half.sum_to_size(gate.shape)
+    whole = product * divide(relevance, stabilise(product, epsilon))
+    return whole.sum_to_size(signal.shape), torch.zeros_like(gate)
+
+
+def mixture_of_experts(
+    weights: Tensor, outputs: Tensor, relevance: Tensor, *, rule: CoefficientRule = "constant"
+) -> tuple[Tensor, Tensor]:
+    """A weighted sum of chosen experts, y_d = sum_e w_e E_ed: each takes relevance by what it contributes.
+
+    rule="constant":  R_E_ed = w_e E_ed / y_d R_d                            R_w_e = 0
+    rule="halves":    R_E_ed = 1/2 w_e E_ed / y_d R_d                        R_w_e = 1/2 sum_d w_e E_ed / y_d R_d
+
+    weights (..., E), outputs (..., E, D), relevance (..., D); returns the relevance of outputs and of weights.
+    """
+    terms = weights[..., None] * outputs
+    shares = terms * divide(relevance, terms.sum(dim=-2))[..., None, :]
+    if rule == "halves":
+        return shares / 2, shares.sum(dim=-1) / 2
+    return shares, torch.zeros_like(weights)
+
+
+def linear_recurrence(decay: Tensor, inputs: Tensor, relevance: Tensor) -> Tensor:
+    """A state h_t = a_t h_(t-1) + u_t with h_0 = 0, whose decay a_t is held constant (MambaLRP, Jafari et al. 2024).
+
+    R_h_t  = R_t + a_(t+1) h_t / h_(t+1) R_h_(t+1)       relevance from outside, and from the next step
+    R_u_t  = u_t / h_t R_h_t
+
+    decay, inputs and relevance (T, ...): relevance is what each state gets from its read-out; returns that of the
+    inputs.
+    """
+    states = [torch.zeros_like(inputs[0])]
+    for a, u in zip(decay, inputs, strict=True):
+        states.append(a * states[-1] + u)
+    found, later = torch.zeros_like(inputs), torch.zeros_like(inputs[0])
+    for t in reversed(range(len(inputs))):
+        per_unit = divide(relevance[t] + later, states[t + 1])
+        found[t], later = inputs[t] * per_unit, decay[t] * states[t] * per_unit
+    return found
+
+
+def triangular_solve(matrix: Tensor, right: Tensor, relevance: Tensor) -> Tensor:
+    """A X = B with a matrix that is held constant: X is linear in B.
+
+    R_B = B * A^-T (R_X / X)
+
+    matrix (..., N, N), lower triangular; right and relevance (..., N, D); returns (..., N, D).
+    """
+    inverse: Tensor = torch.linalg.inv(matrix)
+    per_unit = divide(relevance, inverse @ right)  # (..., N, D)
+    return right * (inverse.mT @ per_unit)
+
+
+def group_norm_constant_std(
+    x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, relevance: Tensor, *, norm_eps: float
+) -> Tensor:
+    """Group norm with each group's standard deviation held constant: a layer norm over the channels and positions of a
+    group.
+
+    x and relevance (B, C, ...), weight and bias (C,) or None; returns the shape of x.
+    """
+    flat, channels = x.reshape(len(x), groups, -1), (1, -1, *[1] * (x.dim() - 2))
+    mean, sigma = flat.mean(-1, keepdim=True), (flat.var(-1, unbiased=False, keepdim=True) + norm_eps).sqrt()
+    out = ((flat - mean) / sigma).reshape(x.shape)
+    gain = torch.ones_like(x) if weight is None else weight.reshape(channels).expand_as(x)
+    whole = out * gain if bias is None else out * gain + bias.reshape(channels)
+    per_unit = (divide(relevance, whole) * gain).reshape(flat.shape) / sigma
+    return x * (per_unit - per_unit.mean(-1, keepdim=True)).reshape(x.shape)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from looprop.errors import InputError, UnseenError
+from looprop.errors import InputError, RuleError, UnseenError
 from looprop.intercept.attention import AttentionSite
 from looprop.propagation.mode import RelevanceMode
 from looprop.propagation.modules import refuse_opaque
@@ -52,17 +52,31 @@ class Tape:
         return self._mode.sites
 
     @property
+    def explained_inputs(self) -> list[Tensor]:
+        """All look-ups of the explained embedding table, in their order: an encoder's input and a decoder's."""
+        return list(self._mode.explained_inputs)
+
+    @property
     def explained(self) -> Tensor:
-        """The look-up of the explained embedding table, or the tensor that was last watched."""
+        """The one look-up of the explained embedding table, or the tensor that was last watched."""
+        self._refuse_two()
         if self._mode.explained is None:
             raise InputError(
                 "the explained embedding table was not looked up; call the model inside the `with` block first"
             )
         return self._mode.explained
 
+    def _refuse_two(self) -> None:
+        if self._mode.again:
+            raise RuleError(
+                f"the explained embedding table is looked up more than once, in {self._mode.again}: its look-ups are "
+                "tape.explained_inputs"
+            )
+
     @property
     def embedding_sum(self) -> Tensor:
         """The explained look-up with everything constant that was added to it (positions, token types)."""
+        self._refuse_two()
         if self._mode.embedding_sum is None:
             raise InputError(
                 "the explained embedding table was not looked up; call the model inside the `with` block first"
@@ -83,6 +97,8 @@ class Tape:
 
     def gradients(self, output: Tensor, tensors: Sequence[Tensor], *, keep: bool = False) -> list[Tensor]:
         """The modified gradients of an output (summed over all its entries) at some tensors."""
+        if not output.requires_grad:
+            self.check(output)
         with unseen(), _checkpoints_refused():
             return list(torch.autograd.grad(output.sum(), list(tensors), retain_graph=keep))
 

@@ -64,6 +64,11 @@ def out_of_memory(error: BaseException) -> bool:
     )
 
 
+def no_memory() -> ModelError:
+    """The error of an input that does not fit into memory by itself."""
+    return ModelError("memory runs out on a single input: use a shorter one")
+
+
 def run_halving(
     batch: list[int], run: Callable[[list[int]], Tensor], halved: Callable[[int], None] = lambda rows: None
 ) -> Tensor:
@@ -77,7 +82,7 @@ def run_halving(
         if not out_of_memory(error):
             raise
         if len(batch) == 1:
-            raise ModelError("memory runs out on a single input: use a shorter one") from error
+            raise no_memory() from error
     middle = len(batch) // 2
     halved(middle)
     return torch.cat([run_halving(batch[:middle], run, halved), run_halving(batch[middle:], run, halved)])

@@ -87,11 +87,12 @@ def without_padding(runner: Runner, adapter: Adapter, lengths: Callable[[Tensor]
 
     lengths: kept positions (B, T) -> how many of them each variant runs (B,); None where all are as long as the input.
     """
-    if adapter.batches and (adapter.pads or lengths is None):
-        return runner
 
     def run(keep: Tensor) -> Tensor:
-        like = torch.arange(len(keep)) if lengths is None or not adapter.batches else lengths(keep).cpu()
+        batches = adapter.takes_batches  # asked anew: it may be found out on the way
+        if batches and (adapter.pads or lengths is None):
+            return runner(keep)
+        like = torch.arange(len(keep)) if lengths is None or not batches else lengths(keep).cpu()
         groups = [(like == value).nonzero()[:, 0].to(keep.device) for value in dict.fromkeys(like.tolist())]
         return torch.cat([runner(keep[group]) for group in groups])[torch.cat(groups).argsort()]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
-from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,17 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looprop.errors import InputError, ModelError, UnknownNameError
+from looprop.errors import InputError, UnknownNameError
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject, Values
-from looprop.removal.batching import fill, pack, run_halving
-from looprop.removal.plain import plain_runner
-from looprop.removal.shortcuts.choose import Shortcut, choose_shortcut
+from looprop.removal.checked import Checked
+from looprop.removal.ignored_mask import refuse_ignored_mask
 
 Precision = Literal["float32", "bfloat16"]
-
-# Positions per batch: enough to fill the matrix products; on a CPU few enough for its caches.
-ON_CPU, ELSEWHERE = 1024, 16_384
 
 
 class SetFunction:
@@ -52,13 +46,11 @@ class SetFunction:
             raise InputError(f"batch_positions must be an integer >= 1, got {batch_positions!r}")
         if not subject.features:
             raise InputError("the input has no features")
-        self.subject, self.precision, self.quick = subject, precision, quick
+        self.subject, self.precision = subject, precision
         self.count = subject.known.values.setdefault((self.removal, precision), Values())
         self._known = self.count.by_subset
-        self._device = next(iter(subject.encoded.inputs.values())).device
-        usual = ON_CPU if self._device.type == "cpu" else ELSEWHERE
-        self.batch_positions = batch_positions or min(usual, adapter.facts.batch_positions or usual)
-        self._plain = plain_runner(subject, self.removal)
+        rough = precision != "float32"
+        self._run = Checked(subject, self.removal, rough=rough, quick=quick, batch_positions=batch_positions)
         member = torch.zeros(len(subject.features), len(subject.encoded), dtype=torch.bool)
         for feature, positions in enumerate(subject.features):
             member[feature, list(positions)] = True
@@ -80,7 +72,13 @@ class SetFunction:
     @property
     def way(self) -> str:
         """How variants are run: by plain masking, or by a shortcut that was proven to agree with it."""
-        return "plain" if self._shortcut is None else self._shortcut.name
+        shortcut = self._run.shortcut
+        return "plain" if shortcut is None else shortcut.name
+
+    def report(self) -> dict[str, Any]:
+        """How variants were run, how many were computed in a second way, too, and why a shortcut was given up."""
+        said = {} if self._run.fell_back is None else {"fell_back": self._run.fell_back}
+        return {"way": self.way, "checked": self._run.checked, **said}
 
     def learn(self, keep: NDArray[np.bool_], values: NDArray[np.float64]) -> None:
         """Take over values that were computed elsewhere: rows of kept features (N, F), and the target's value for each
@@ -115,77 +113,20 @@ class SetFunction:
         todo = (~whole).nonzero()[:, 0].tolist()
         if not todo:
             return
-        batches = self._batches(rows[todo])
-        with self.subject.adapter.evaluating(), torch.inference_mode(), self._cast():
-            for batch in batches:
-                chosen = [todo[b] for b in batch]
-                each = min(rows.shape[1], self.batch_positions // len(chosen))  # positions, at most
-                values = run_halving(
-                    chosen,
-                    lambda part: self._values(rows[part]),
-                    lambda fewer, each=each: self._remember(each * fewer),  # type: ignore[misc]
-                )
-                self.count.computed += len(chosen)
-                for i, value in zip(chosen, values.tolist(), strict=True):
-                    self._known[keys[i]] = value
-
-    def _remember(self, positions: int) -> None:
-        """Memory ran out: from now on batches of this model hold no more than what is tried next."""
-        fewer = max(1, min(self.batch_positions, positions))
-        self.batch_positions = self.subject.adapter.facts.batch_positions = fewer
-
-    def _batches(self, rows: Tensor) -> list[list[int]]:
-        """Which variants are run together, by how many positions each takes."""
-        shortcut = self._shortcut
-        if shortcut is None:
-            lengths = self._plain_lengths(rows)
-            # What is cut out leaves different lengths: never one batch, since padding may reach a model's answer.
-            return self._packed(lengths, lengths if self.removal == "delete" else [0] * len(lengths))
-        lengths = shortcut.lengths(rows).tolist()
-        if not shortcut.padded:
-            return list(fill(lengths, self.batch_positions))
-        if shortcut.columns:
-            # Few rows of its own, but its attention reads the whole sequence.
-            lengths = [max(length, rows.shape[1] // 8) for length in lengths]
-        return self._packed(lengths, [0] * len(lengths))
-
-    def _packed(self, lengths: list[int], apart: list[int]) -> list[list[int]]:
-        """Batches of one value of `apart` each."""
-        batches = []
-        for value in dict.fromkeys(apart):
-            own = [i for i, of in enumerate(apart) if of == value]
-            batches += [[own[b] for b in batch] for batch in pack([lengths[i] for i in own], self.batch_positions)]
-        return batches
-
-    def _plain_lengths(self, rows: Tensor) -> list[int]:
-        if self.removal == "delete":
-            return [int(n) for n in rows.sum(1)]
-        return [self.subject.adapter.batch_positions(self.subject.encoded)] * len(rows)
-
-    @cached_property
-    def _shortcut(self) -> Shortcut | None:
-        """A way that computes less, if it was proven on this model to agree with plain masking."""
-        wanted = self.quick and self.removal == "attention-mask"
-        return choose_shortcut(self.subject, self._plain) if wanted else None
-
-    def _values(self, keep: Tensor) -> Tensor:
-        runner = self._plain if self._shortcut is None else self._shortcut.runner
-        logits = runner(keep.to(self._device))
-        if len(logits) != len(keep):
-            raise ModelError(
-                f"{self.subject.adapter.name} answers a batch of {len(keep)} inputs with {len(logits)} rows of logits"
-            )
-        values = self.subject.target.value(logits.float() if self.precision == "bfloat16" else logits).double().cpu()
-        if not torch.isfinite(values).all():
-            row = int((~torch.isfinite(values)).nonzero()[0])
-            removed = [self.subject.encoded.names[i] for i in (~keep[row]).nonzero()[:, 0].tolist()]
-            raise ModelError(
-                f"{self.subject.adapter.name} answers with NaN or infinite logits when {removed[:8]} is removed"
-            )
-        return values
-
-    def _cast(self) -> Any:
-        return torch.autocast(self._device.type, torch.bfloat16) if self.precision == "bfloat16" else nullcontext()
+        with self.subject.adapter.evaluating(), torch.inference_mode():
+            values, quick = self._run(rows[todo])
+        if self._run.fell_back is not None:
+            # What the same way gave before may be as wrong.
+            for key in self.count.quick:
+                self._known.pop(key, None)
+            self.count.quick.clear()
+        self.count.computed += len(todo)
+        for i, value in zip(todo, values.tolist(), strict=True):
+            self._known[keys[i]] = value
+            if quick:
+                self.count.quick.add(keys[i])
+        if self.removal == "attention-mask":
+            refuse_ignored_mask(self.subject, values)
 
 
 def _keys(tokens: Tensor) -> list[bytes]:

@@ -14,15 +14,24 @@ from pathlib import Path
 from filelock import BaseFileLock, FileLock, Timeout
 
 from looprop.errors import DataError
+from looprop.running.inside import check_file
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, which is removed afterwards; a second process that asks is told who has it."""
+    """Hold the lock file `path`, which is removed afterwards; a second process that asks is told who has it.
+
+    Taking a lock empties its file, so that one which is a link is refused.
+    """
     note = path.with_name(f"{path.name}.holder")
+    for own in (path, note):
+        check_file(own, alone=True)
     lock = _taken(path, note)
     try:
-        note.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        # The note of a process that was killed is removed, and a new file made: whatever it was, it is not written to.
+        note.unlink(missing_ok=True)
+        with note.open("x", encoding="utf-8") as file:
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
         yield
     finally:
         # Still locked, so that nobody else's files are removed. Windows keeps a file that is open: there the lock
@@ -36,7 +45,8 @@ def locked(path: Path) -> Iterator[None]:
 def _taken(path: Path, note: Path) -> BaseFileLock:
     lock = FileLock(path)
     while True:
-        path.touch()
+        # A link that somebody puts there in this moment is not followed.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o666))
         opened = _identity(path)
         free = True
         try:
@@ -56,7 +66,7 @@ def _taken(path: Path, note: Path) -> BaseFileLock:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Which file stands at this path; None where there is none."""
     try:
-        found = path.stat()
+        found = path.lstat()
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino

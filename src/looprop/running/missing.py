@@ -1,10 +1,12 @@
 """Work through the missing examples of a run: compute, keep, show progress."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from looprop.errors import ShardError
+from looprop.errors import DataError, LoopropError, ShardError
 from looprop.running.engines import Engine, Sharded, get_engine
 from looprop.running.parts import Row
 from looprop.running.progress import Advance, progress_bar
@@ -24,6 +26,41 @@ class HasId(Protocol):
     def id(self) -> str: ...
 
 
+@dataclass(frozen=True)
+class _Failed:
+    """An example that could not be computed, and why."""
+
+    id: str
+    error: str
+
+
+@dataclass(frozen=True)
+class _Careful:
+    """Work that says what went wrong instead of ending the run; what looprop refuses on purpose still does."""
+
+    work: Work
+
+    def __call__(self, task: HasId) -> list[Row] | _Failed:
+        try:
+            return self.work(task)
+        except LoopropError:
+            raise
+        except Exception as error:
+            return _Failed(task.id, f"{type(error).__name__}: {error}")
+
+
+def check_ids(ids: Sequence[str]) -> None:
+    """Raises unless every example has a name of its own that can be written down."""
+    twice = next((id for id, count in Counter(ids).items() if count > 1), None)
+    if twice is not None:
+        raise DataError(f"examples must have ids of their own, got {twice!r} twice")
+    for id in ids:
+        try:
+            id.encode("utf-8")
+        except UnicodeEncodeError:
+            raise DataError(f"the id of an example must be Unicode, got {id!r}") from None
+
+
 def run_missing(
     store: Store,
     tasks: Sequence[HasId],
@@ -32,17 +69,23 @@ def run_missing(
     title: str = "",
     engine: str | Engine = "local",
     progress: bool = True,
+    retry: bool = False,
     examples: int = EXAMPLES,
     seconds: float = SECONDS,
 ) -> None:
     """Compute what the store does not have yet. Whatever stops this, finished parts stay, and what is pending is kept
     if it can be.
+
+    retry: compute also examples again whose rows say that something went wrong; the old rows stay until there are new.
     """
-    wanted = set(store.missing(task.id for task in tasks))
+    check_ids([task.id for task in tasks])
+    wanted = set(store.missing((task.id for task in tasks), retry=retry))
     missing = [task for task in tasks if task.id in wanted]
     failed: ShardError | None = None
+    chosen = get_engine(engine)
     with progress_bar(title, len(tasks), done=len(tasks) - len(missing), show=progress) as advance:
-        results = get_engine(engine)(work, missing)
+        # Others try an example again, on another machine; here it would fail again.
+        results = chosen(_Careful(work) if chosen is map else work, missing)
         parts = (
             _shards(results, advance)
             if isinstance(results, Sharded)
@@ -70,14 +113,20 @@ def _shards(results: Sharded, advance: Advance) -> Iterator[list[Row]]:
         advance(results.status(), len(shard))
 
 
-def _gathered(results: Iterable[list[Row]], advance: Advance, examples: int, seconds: float) -> Iterator[list[Row]]:
+def _gathered(
+    results: Iterable[list[Row] | _Failed], advance: Advance, examples: int, seconds: float
+) -> Iterator[list[Row]]:
     """Results gathered into parts; what was computed before an interruption is handed out before it goes on its way."""
     pending: list[list[Row]] = []
+    failed: dict[str, str] = {}
     last = time.monotonic()
     try:
         for rows in results:
-            pending.append(rows)
             advance()
+            if isinstance(rows, _Failed):
+                failed[rows.id] = rows.error
+                continue
+            pending.append(rows)
             if len(pending) >= examples or time.monotonic() - last >= seconds:
                 whole, pending = pending, []
                 yield [row for own in whole for row in own]
@@ -88,3 +137,5 @@ def _gathered(results: Iterable[list[Row]], advance: Advance, examples: int, sec
         raise
     if pending:
         yield [row for own in pending for row in own]
+    if failed:
+        raise ShardError(failed, attempts=1)

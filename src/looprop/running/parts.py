@@ -1,4 +1,7 @@
-"""Rows as Parquet: to bytes and back, every float bit by bit."""
+"""Rows as Parquet: to bytes and back, every float bit by bit.
+
+A part of a run carries the name of that run, so that a part of another one is known for what it is.
+"""
 
 import io
 from collections.abc import Collection, Sequence
@@ -15,6 +18,9 @@ from looprop.errors import DataError
 Row = dict[str, Any]
 """What is kept of one example, by column."""
 
+RUN = b"looprop.run"
+"""Under which key of its metadata a part says to which run it belongs."""
+
 
 def to_table(rows: Sequence[Row]) -> pa.Table:
     """An Arrow table of rows; a column's type is that of its first value that is not None."""
@@ -23,8 +29,16 @@ def to_table(rows: Sequence[Row]) -> pa.Table:
     for name in names:
         sample = next((row[name] for row in rows if row.get(name) is not None), None)
         fields.append(pa.field(name, _kind(name, sample)))
-    columns = [pa.array([row.get(field.name) for row in rows], type=field.type) for field in fields]
+    columns = [_column([row.get(field.name) for row in rows], field.type) for field in fields]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _column(values: list[Any], kind: Any) -> pa.Array:
+    try:
+        return pa.array(values, type=kind)
+    except UnicodeEncodeError:
+        # Lone surrogates, from a text that an error quotes: UTF-8 has none.
+        return pa.array([None if text is None else text.encode("utf-8", "backslashreplace") for text in values], kind)
 
 
 def _kind(name: str, sample: Any) -> Any:
@@ -43,21 +57,32 @@ def _kind(name: str, sample: Any) -> Any:
     raise DataError(f"column {name!r} holds {type(sample).__name__}, which a table of results does not know")
 
 
-def to_bytes(rows: Sequence[Row]) -> bytes:
-    """A Parquet file in memory."""
-    return _encoded(to_table(rows))
+def to_bytes(rows: Sequence[Row], run: str = "") -> bytes:
+    """A Parquet file in memory. run: the name of the run that it belongs to."""
+    return _encoded(to_table(rows), run)
 
 
-def _encoded(table: pa.Table) -> bytes:
+def _encoded(table: pa.Table, run: str) -> bytes:
     sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(table.replace_schema_metadata({RUN: run.encode()} if run else None), sink, compression="zstd")
     return sink.getvalue()
 
 
 def from_bytes(data: bytes) -> list[Row]:
     """The rows of a Parquet file in memory."""
-    rows: list[Row] = pq.read_table(io.BytesIO(data)).to_pylist()
-    return rows
+    return of_a_run(data)[0]
+
+
+def of_a_run(data: bytes) -> tuple[list[Row], str]:
+    """The rows of a Parquet file in memory, and the run that it belongs to, if it says so. What is no part raises."""
+    try:
+        table = pq.read_table(io.BytesIO(data))
+        rows: list[Row] = table.to_pylist()
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise DataError(f"it is no whole Parquet file: {' '.join(str(error).split())[:200]}") from error
+    if not all(isinstance(row.get("example"), str) for row in rows):
+        raise DataError("it holds no rows of examples")
+    return rows, (table.schema.metadata or {}).get(RUN, b"").decode("utf-8", "replace")
 
 
 def memory(path: Path) -> int:
@@ -72,9 +97,9 @@ def chosen(path: Path, examples: Collection[str]) -> pa.Table:
     return table.filter(pc.is_in(table["example"], value_set=pa.array(examples, type=pa.string())))
 
 
-def in_order(tables: Sequence[pa.Table], examples: Sequence[str]) -> bytes:
+def in_order(tables: Sequence[pa.Table], examples: Sequence[str], run: str = "") -> bytes:
     """One part of several tables: examples as listed, the rows of each as they were."""
     table = pa.concat_tables(tables, promote_options="permissive")
     position = {example: i for i, example in enumerate(examples)}
     order = np.argsort([position[example] for example in table["example"].to_pylist()], kind="stable")
-    return _encoded(table.take(pa.array(order)))
+    return _encoded(table.take(pa.array(order)), run)

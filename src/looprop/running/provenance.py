@@ -4,19 +4,22 @@ import hashlib
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Mapping
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
+if TYPE_CHECKING:
+    from torch import nn
 
 PACKAGES = ("looprop", "torch", "transformers", "tokenizers", "numpy", "scipy", "pyarrow")
 
 
-def weights_hash(model: nn.Module) -> str:
+def weights_hash(model: "nn.Module") -> str:
     """SHA-256 over names, types, shapes and bytes of all parameters and buffers."""
+    import torch  # a run folder can be read without it
+
     total = hashlib.sha256()
     for name, value in sorted(model.state_dict().items()):
         total.update(f"{name}:{value.dtype}:{tuple(value.shape)}:".encode())
@@ -45,13 +48,16 @@ def versions() -> dict[str, str]:
 
 
 def hardware() -> dict[str, Any]:
-    """What computes: processor, threads, accelerator."""
+    """What computes: processor, threads, accelerator. Without torch there are no threads of its own, nor an
+    accelerator.
+    """
+    torch = sys.modules.get("torch")
     return {
         "machine": platform.machine(),
         "system": platform.system(),
         "processors": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "threads": torch.get_num_threads() if torch else None,
+        "accelerator": torch.cuda.get_device_name() if torch and torch.cuda.is_available() else None,
     }
 
 

@@ -4,29 +4,32 @@
     parts/00007-<sha256>.parquet     rows of some examples; the name holds the checksum of the content
     lock, lock.holder                held by the process that writes, and its name
 
-A part appears whole or not at all (written beside, synced, renamed), so a run can be killed at any moment.
+A part appears whole or not at all (written beside, synced, renamed), so a run can be killed at any moment. Whoever
+reads meanwhile, and finds that a part has gone, looks again.
 """
 
 import errno
-import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, TypeVar
 
 from looprop.errors import DataError
-from looprop.files import HALF_WRITTEN, write_whole
+from looprop.files import write_whole
 from looprop.running import parts, provenance
-from looprop.running.lock import locked
+from looprop.running.inside import check_file
+from looprop.running.manifest import NAME, read_manifest
+from looprop.running.part_files import FOLDER, Foreign, Found, list_parts, part_name, read_part, read_parts
 from looprop.running.parts import Row
 
-SCHEMA, VERSION = "looprop.run", 1
-DIGITS = 16  # of the checksum, in a part's name
 LARGEST = 64 * 2**20  # bytes in memory of the rows that are put into one part
+LOOKS = 50  # how often a reader looks again when parts go while it reads
+PAUSE = 0.02  # seconds between two looks
+
+
+T = TypeVar("T")
 
 
 class Store:
@@ -35,63 +38,90 @@ class Store:
     In memory it holds only which part has which example: a run may be larger than that.
     """
 
-    def __init__(self, folder: Path, manifest: dict[str, Any], where: dict[str, Path]) -> None:
+    def __init__(
+        self, folder: Path, manifest: dict[str, Any], found: Found, to_note: Mapping[str, Any] | None = None
+    ) -> None:
         self.folder, self.manifest = folder, manifest
-        self._where = where
+        self.found = found
+        # What the manifest says as soon as something is added to the run, and not before.
+        self._to_note = dict(to_note or {})
 
-    def missing(self, examples: Iterable[str]) -> list[str]:
-        """Those of the examples that have no rows yet, in order."""
-        return [example for example in examples if example not in self._where]
+    def missing(self, examples: Iterable[str], *, retry: bool = False) -> list[str]:
+        """Those of the examples that have no rows yet, in order; with `retry` also those that failed."""
+        have = self.found.where.keys() - (self.found.failed if retry else ())
+        return [example for example in examples if example not in have]
 
     def add(self, rows: Sequence[Row]) -> None:
         """Keep the rows of some examples; each example's rows must come together."""
         if not rows:
             return
-        self._keep(parts.to_bytes(rows), {row["example"] for row in rows})
+        if self._to_note:
+            self.note(**self._to_note)
+            self._to_note = {}
+        examples = {row["example"] for row in rows}
+        self._keep(parts.to_bytes(rows, self._run), examples)
+        self.found.failed -= examples
+        self.found.failed |= {row["example"] for row in rows if row.get("error")}
 
     def rows(self, examples: Iterable[str] | None = None) -> list[Row]:
         """The rows of these examples (all by default), in their order."""
-        wanted = list(self._where if examples is None else examples)
+        wanted = None if examples is None else list(examples)
+        return _steadily(lambda: self._rows(wanted), self._look_again)
+
+    def _rows(self, examples: list[str] | None) -> list[Row]:
+        where = self.found.where
+        wanted = list(where) if examples is None else examples
         found: dict[str, list[Row]] = {}
-        for path in dict.fromkeys(self._where[example] for example in wanted):
-            own = {
-                example: rows for example, rows in _by_example(_whole(path)).items() if self._where.get(example) == path
-            }
-            found.update(own)
+        for path in dict.fromkeys(where[example] for example in wanted):
+            read = read_part(path, self.manifest.get("run"), self.manifest.get("unmarked", ()))
+            if read is None:
+                raise DataError(f"{path} was damaged while the run was open: give the same command again")
+            for row in read[0]:
+                if where.get(row["example"]) == path:
+                    found.setdefault(row["example"], []).append(row)
         return [row for example in wanted for row in found[example]]
+
+    def _look_again(self) -> None:
+        self.manifest = read_manifest(self.folder)
+        self.found = found_parts(self.folder, self.manifest)
 
     def compact(self, examples: Iterable[str]) -> None:
         """Put the rows into one part, or several of a bounded size, in the order of the examples.
 
         Killed halfway, an example may be in two parts, with the same values in both.
         """
-        old = sorted((self.folder / "parts").glob("*.parquet"))
-        wanted = list(examples)
+        old = list_parts(self.folder)
+        where = dict(self.found.where)
+        wanted = list(dict.fromkeys([*examples, *where]))
         count = max(1, math.ceil(sum(map(parts.memory, old)) / LARGEST))
         if len(old) <= count:
             return
-        where, size = dict(self._where), math.ceil(len(wanted) / count)
+        size = math.ceil(len(wanted) / count)
         for start in range(0, len(wanted), size):
             window = wanted[start : start + size]
             places = {path: [e for e in window if where[e] == path] for path in old}
             tables = [parts.chosen(path, own) for path, own in places.items() if own]
-            self._keep(parts.in_order(tables, window), window)
+            self._keep(parts.in_order(tables, window, self._run), window)
         for path in old:
-            path.unlink()
+            try:
+                path.unlink()
+            except OSError as error:
+                raise DataError(f"cannot remove {path}: {error.strerror or error}") from error
+
+    @property
+    def _run(self) -> str:
+        return str(self.manifest.get("run", ""))
 
     def _keep(self, content: bytes, examples: Iterable[str]) -> None:
-        numbers = [int(path.name.partition("-")[0]) for path in (self.folder / "parts").glob("[0-9]*-*")]
-        number = max(numbers, default=0) + 1
-        path = self.folder / "parts" / f"{number:05d}-{hashlib.sha256(content).hexdigest()[:DIGITS]}.parquet"
+        path = self.folder / FOLDER / part_name(content, list_parts(self.folder))
         self._write(path, content)
-        self._where.update(dict.fromkeys(examples, path))
+        self.found.where.update(dict.fromkeys(examples, path))
 
     def note(self, **entries: Any) -> None:
         """Put entries into the manifest and write it."""
         self.manifest.update(entries)
-        self._write(
-            self.folder / "manifest.json", (json.dumps(self.manifest, indent=1, allow_nan=False) + "\n").encode("ascii")
-        )
+        check_file(self.folder / NAME)
+        self._write(self.folder / NAME, (json.dumps(self.manifest, indent=1, allow_nan=False) + "\n").encode("ascii"))
 
     def note_session(self, **entries: Any) -> None:
         """Put entries into what the manifest says of this session."""
@@ -105,148 +135,43 @@ class Store:
     def _write(self, path: Path, content: bytes) -> None:
         try:
             write_whole(path, content, durable=True)
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        except DataError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DataError(
-                    f"no space left to write {path}; the {len(self._where)} examples finished before are safe: "
+                    f"no space left to write {path}; the {len(self.found.where)} examples finished before are safe: "
                     "make room and give the same command again, the run goes on from there"
                 ) from error
-            raise DataError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def read_part(path: Path) -> list[Row] | None:
-    """The rows of a part, or None if its content is not what its name says."""
-    content = path.read_bytes()
-    stated = path.stem.partition("-")[2]
-    if not stated or hashlib.sha256(content).hexdigest()[:DIGITS] != stated:
-        return None
-    try:
-        return parts.from_bytes(content)
-    except (pa.ArrowException, OSError, ValueError):
-        return None
-
-
-def read_manifest(folder: str | Path) -> dict[str, Any]:
-    """The manifest of a run folder."""
-    path = Path(folder) / "manifest.json"
-    try:
-        data: dict[str, Any] = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise DataError(f"{folder} is not a run folder: it holds no manifest.json") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot read {path}: {error}") from error
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA or data.get("version") != VERSION:
-        raise DataError(f"{path} is not a manifest of schema {SCHEMA!r} version {VERSION}")
-    return data
-
-
-def read_parts(folder: Path) -> tuple[dict[str, Path], list[Path]]:
-    """Which whole part has the rows of which example, and the parts that are damaged."""
-    where: dict[str, Path] = {}
-    damaged = []
-    for path in sorted((folder / "parts").glob("*.parquet")):
-        found = read_part(path)
-        if found is None:
-            damaged.append(path)
-        else:
-            where.update((row["example"], path) for row in found)
-    return where, damaged
-
-
-def _whole(path: Path) -> list[Row]:
-    found = read_part(path)
-    if found is None:
-        raise DataError(f"{path} was damaged while the run was open: give the same command again")
-    return found
+            raise
 
 
 def read_store(folder: str | Path) -> Store:
     """A run, finished or not, for reading only."""
     place = Path(folder)
-    manifest = read_manifest(place)
-    where, damaged = read_parts(place)
-    if damaged:
-        raise DataError(
-            f"{damaged[0]} is damaged: give the command that made the run again, and its examples are computed anew"
-        )
-    return Store(place, manifest, where)
 
-
-@contextmanager
-def open_store(
-    folder: str | Path,
-    identity: Mapping[str, Any],
-    *,
-    grows: Callable[[Mapping[str, Any]], bool] | None = None,
-    **about: Any,
-) -> Iterator[Store]:
-    """Open a run folder for writing, new or to be continued.
-
-    identity: what the numbers depend on, as plain data (spec, model, data, seeds). A folder that was begun with another
-        identity is refused, with the names of what changed. grows: says of such an identity that it differs only in
-        having fewer examples; then the run takes the new one and goes on. about: more entries for the manifest.
-    """
-    place = Path(folder)
-    try:
-        (place / "parts").mkdir(parents=True, exist_ok=True)
-        guard = locked(place / "lock")
-        guard.__enter__()
-    except OSError as error:
-        raise DataError(f"cannot use {place} as a run folder: {error.strerror or error}") from error
-    try:
-        yield _opened(place, dict(identity), grows, about)
-    finally:
-        guard.__exit__(None, None, None)
-
-
-def _opened(
-    place: Path, identity: dict[str, Any], grows: Callable[[Mapping[str, Any]], bool] | None, about: dict[str, Any]
-) -> Store:
-    identity = json.loads(json.dumps(identity))
-    mark = provenance.fingerprint(identity)
-    if (place / "manifest.json").exists():
+    def look() -> Store:
         manifest = read_manifest(place)
-        changed = list(_differences(manifest["identity"], identity))
-        if changed and grows is not None and grows(manifest["identity"]):
-            about = {**about, "identity": identity, "fingerprint": mark}
-        elif changed:
-            raise DataError(
-                f"{place} holds another run; changed: {'; '.join(changed)}. Use another folder, or the same settings "
-                "as before"
-            )
-    else:
-        if any((place / "parts").iterdir()):
-            raise DataError(f"{place} holds parts but no manifest: use another folder")
-        manifest = {"schema": SCHEMA, "version": VERSION, "fingerprint": mark, "identity": identity, "sessions": []}
-    where, damaged = read_parts(place)
-    for path in damaged:
-        path.replace(path.with_suffix(".damaged"))
-    for pattern in (f"parts/.*{HALF_WRITTEN}", f".manifest.json.*{HALF_WRITTEN}"):
-        for path in place.glob(pattern):  # left by a process that was killed
-            path.unlink()
-    store = Store(place, manifest, where)
-    session: dict[str, Any] = {"started": provenance.now(), "finished": None, "versions": provenance.versions()}
-    session |= {"hardware": provenance.hardware(), "damaged": [path.name for path in damaged]}
-    store.note(**about, sessions=[*manifest["sessions"], session])
+        return Store(place, manifest, found_parts(place, manifest))
+
+    store = _steadily(look, lambda: None)
+    if store.found.damaged:
+        raise DataError(
+            f"{store.found.damaged[0]} is damaged: give the command that made the run again, and its examples are "
+            "computed anew"
+        )
     return store
 
 
-def _differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    """What differs between two pieces of plain data, by name."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in sorted({*before, *after}):
-            yield from _differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
-    elif before != after:
-        yield f"{path} (was {_short(before)}, is {_short(after)})"
+def _steadily(read: Callable[[], T], again: Callable[[], None]) -> T:
+    """What is read while somebody may be compacting: if a part has gone, its rows are in another one by now."""
+    for _ in range(LOOKS):
+        try:
+            return read()
+        except (FileNotFoundError, Foreign):
+            time.sleep(PAUSE)
+            again()
+    return read()
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _by_example(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["example"], []).append(row)
-    return groups
+def found_parts(place: Path, manifest: Mapping[str, Any]) -> Found:
+    """What lies in the folder of parts, held to what the manifest says."""
+    return read_parts(place, manifest.get("run"), manifest.get("unmarked", ()))

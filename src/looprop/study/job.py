@@ -1,12 +1,12 @@
 """What an experiment has to do, before anything is computed."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from looprop.evaluation.example import Task
+from looprop.running.identity import NUMERICS, compare
 from looprop.running.missing import Work
 
 
@@ -70,4 +70,18 @@ class Job:
         limit, wanted = before.get("limit"), self.identity.get("limit")
         if self.limited is None or limit is None or (wanted is not None and wanted <= limit):
             return False
-        return bool(json.loads(json.dumps(self.limited(limit))) == before)
+        return not compare(before, {**self.limited(limit), "numerics": NUMERICS}).changed
+
+    @property
+    def known_as(self) -> dict[str, Any]:
+        """The identity, with the version of looprop's own numbers."""
+        return {**self.identity, "numerics": NUMERICS}
+
+    def restated(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """An identity from a manifest as it is written today: of the data sets of an experiment, only those that are
+        used. The first manifests held all of them.
+        """
+        spec, used = before.get("spec"), self.identity["spec"].get("data", {})
+        if not isinstance(spec, Mapping) or not isinstance(spec.get("data"), Mapping):
+            return dict(before)
+        return {**before, "spec": {**spec, "data": {name: own for name, own in spec["data"].items() if name in used}}}

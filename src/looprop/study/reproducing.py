@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from looprop.files import check_folder_place
 from looprop.running.engines import Engine, get_engine
-from looprop.running.missing import EXAMPLES, SECONDS, run_missing
-from looprop.running.store import open_store
+from looprop.running.missing import EXAMPLES, SECONDS, check_ids, run_missing
+from looprop.running.opening import open_store
 from looprop.study.job import Options
 from looprop.study.kinds import get_kind
 from looprop.study.run import Run
@@ -21,6 +22,7 @@ def reproduce(
     seed: int = 0,
     out: str | Path | None = None,
     loo_from: str | Path | None = None,
+    retry_failed: bool = False,
     progress: bool = True,
     engine: str | Engine = "local",
     part_examples: int = EXAMPLES,
@@ -37,17 +39,21 @@ def reproduce(
     limit: how many examples, drawn by `seed`. out: the run folder; by default runs/<experiment>-<data>.
     loo_from: a run folder of the same model and texts whose leave-one-out is taken over, after some of it was computed
         again.
+    retry_failed: compute those examples again of which a row holds an error.
     engine: who computes: "local" is this process, "ray" a cluster (`get_engine("ray", address=...)` from
         `looprop.running.engines`); a run may be begun by one and continued by another.
     """
     chosen = get_engine(engine)
+    if out is not None:
+        check_folder_place(out)
     spec = load_spec(experiment)
     source = Path(loo_from) if loo_from is not None else None
     job = get_kind(spec.kind).job(spec, Options(model, data, limit, seed, source))
     folder = Path(out) if out is not None else Path("runs") / f"{spec.name}-{Path(job.about.data).stem}"
     ids = [task.id for task in job.tasks]
+    check_ids(ids)
     about: dict[str, Any] = {"title": job.title, "tasks": len(ids), **job.about.to_dict()}
-    with open_store(folder, job.identity, grows=job.grows, **about) as store:
+    with open_store(folder, job.known_as, grows=job.grows, restated=job.restated, **about) as store:
         if source is not None:
             taken = {task.id for task in job.tasks if task.loo is not None}
             store.note_session(loo_from={"run": source.name, "examples": len(taken & set(store.missing(ids)))})
@@ -59,6 +65,7 @@ def reproduce(
             title=job.about.data_title,
             engine=chosen,
             progress=progress,
+            retry=retry_failed,
             examples=part_examples,
             seconds=part_seconds,
         )

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from looprop.errors import DataError
 from looprop.evaluation.result import Evaluation
+from looprop.running.manifest import NAME, check_types
 from looprop.running.parts import Row
 from looprop.running.store import read_store
 from looprop.study.kinds import get_kind
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from looprop.study.claims import JudgedClaim
     from looprop.study.kind import Kind
     from looprop.study.report.grids import Grid
+
+
+FIELDS = {"title": str, "tasks": int, "model": str, "data": str, "data_title": str}
+"""What the manifest of an experiment says beside what every run says."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +88,7 @@ class Run:
     @property
     def damaged(self) -> list[str]:
         """Parts that were found damaged and computed anew."""
-        return [name for session in self.manifest["sessions"] for name in session["damaged"]]
+        return [str(name) for session in self.manifest["sessions"] for name in session.get("damaged", ())]
 
     @property
     def failed(self) -> dict[str, str]:
@@ -111,4 +117,17 @@ class Run:
 def read_run(folder: str | Path) -> Run:
     """A run from its folder, finished or not."""
     store = read_store(folder)
+    _check(store.manifest, store.folder)
     return Run(store.folder, store.manifest, store.rows())
+
+
+def _check(manifest: dict[str, Any], folder: Path) -> None:
+    """Raises for a manifest that lacks what a run of an experiment says, or says it in another form."""
+    where = str(folder / NAME)
+    for name in FIELDS:
+        if name not in manifest:
+            raise DataError(f"{where} says no {name}: it was edited, or is not of an experiment")
+    check_types(manifest, {**FIELDS, "layers": int, "subset": bool, "examples": int}, where)
+    spec = manifest["identity"].get("spec")
+    if not isinstance(spec, dict) or not {"name", "kind", "question"} <= spec.keys():
+        raise DataError(f"{where} says no experiment: it was edited, or is not of an experiment")

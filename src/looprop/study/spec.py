@@ -14,6 +14,7 @@ from looprop.study.experiments import experiment_text
 from looprop.study.kinds import get_kind
 
 PLANS = ("by-layer",)
+LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class DataSpec:
     skip: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("source", "split", "model", "form", "curve_features", "template"):
+            if not isinstance(getattr(self, name), str):
+                raise DataError(f"{name} must be a text, got {getattr(self, name)!r}")
+        for name in ("yardsticks", "skip"):
+            _check_names(getattr(self, name), name)
         if self.template and self.template.count("{text}") != 1:
             raise DataError(f'a template must hold "{{text}}" once, got {self.template!r}')
         if isinstance(self.target, tuple) and len(self.target) != 2:
@@ -64,6 +70,14 @@ class Spec:
     cases: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _check_name(self.name)
+        for data in self.data:  # a file of texts may be named by its path
+            if not data.isprintable():
+                raise DataError(f"the name of a data set must be printable, got {data[:LONGEST_NAME]!r}")
+        if not isinstance(self.question, str):
+            raise DataError(f"question must be a text, got {self.question!r}")
+        for name in ("methods", "metrics"):
+            _check_names(getattr(self, name), name)
         kind = get_kind(str(self.kind))
         if self.plans and self.plans not in PLANS:
             raise UnknownNameError("plans", str(self.plans), PLANS)
@@ -80,9 +94,13 @@ class Spec:
                     raise UnknownNameError(f"method to skip on {name}", method, self.methods)
         kind.check(self)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for manifests; what is skipped only where something is."""
+    def to_dict(self, *, data: str | None = None) -> dict[str, Any]:
+        """Plain data for manifests; what is skipped only where something is. data: of this data set only: what is said
+        of others is nothing that the numbers of a run depend on.
+        """
         plain = asdict(self)
+        if data is not None:
+            plain["data"] = {data: plain["data"][data]}
         for of_data in plain["data"].values():
             if not of_data["skip"]:
                 del of_data["skip"]
@@ -92,6 +110,22 @@ class Spec:
     def fingerprint(self) -> str:
         """The same for the same experiment, however its file is laid out."""
         return fingerprint(self.to_dict())
+
+
+def _check_name(name: Any) -> None:
+    """It becomes a part of a folder's name, and that must stay inside the folder that it is for."""
+    if not isinstance(name, str) or not name:
+        raise DataError(f"the name of an experiment must be a text, got {name!r}: put it into quotes")
+    if len(name) > LONGEST_NAME or not name.isprintable() or name.startswith(".") or set(name) & set("/\\:<>|?*"):
+        raise DataError(
+            f"the name of an experiment must be plain, at most {LONGEST_NAME} printable characters, none of them "
+            f"one of / \\ : < > | ? *, and no dot in front, got {name[:LONGEST_NAME]!r}"
+        )
+
+
+def _check_names(names: Any, field_name: str) -> None:
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"{field_name} must be a list of names, got {str(names)[:100]}")
 
 
 def load_spec(experiment: str | Path) -> Spec:

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from looprop.methods.looprop.first_order import FirstOrder, member_matrix
-from looprop.methods.looprop.rows import choose_rows, exact_rows
+from looprop.methods.looprop.rows import carried_wrongly, choose_rows, exact_rows
 from looprop.models.subject import Subject
+from looprop.removal.batching import out_of_memory
 from looprop.removal.set_function import SetFunction
 
 Scores = NDArray[np.float64]
@@ -83,8 +84,22 @@ def with_rows(subject: Subject, first: FirstEstimate, pairs: int | None, known: 
         carried[variant, own] = True
     rest = (first.effect[:, open_] * ~carried.T).sum(0)
     scores = first.scores.copy()
-    scores[open_] = (start.output - exact_rows(subject, start, chosen, member) + rest).cpu().numpy()
+    if len(open_):
+        try:
+            values = exact_rows(subject, start, chosen, member)
+            wrong = carried_wrongly(subject, start, values, chosen, member)
+        except Exception as error:  # whatever a model says to being run in a way that it was not made for
+            if out_of_memory(error.__cause__ or error):
+                raise
+            raise NotCarried(f"{type(error).__name__}: {error}") from error
+        if wrong:
+            raise NotCarried(wrong)
+        scores[open_] = (start.output - values + rest).cpu().numpy()
     return scores, float(carried.sum())
+
+
+class NotCarried(Exception):
+    """Rows cannot be carried on this input, although they could on others."""
 
 
 def true_values(value: SetFunction, which: Places) -> Scores:

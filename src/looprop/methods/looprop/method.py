@@ -14,7 +14,16 @@ import numpy as np
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.methods.looprop.budget import FIRST_PASS, share_budget
-from looprop.methods.looprop.estimates import Scores, first_estimate, true_values, with_rows, without_read_out
+from looprop.methods.looprop.estimates import (
+    FirstEstimate,
+    NotCarried,
+    Places,
+    Scores,
+    first_estimate,
+    true_values,
+    with_rows,
+    without_read_out,
+)
 from looprop.methods.looprop.first_order import Backward, first_order
 from looprop.methods.looprop.rows import can_carry
 from looprop.models.subject import Subject
@@ -87,23 +96,38 @@ class LooProp(Method):
                 return _exact(value)
             refine, pairs = share.refine, share.rows * length
         first = first_estimate(subject, first_order(subject, self.backward))
-        carries = pairs != 0 and can_carry(subject, first.start)
-        if not carries and pairs is None:
-            raise InputError(
-                f"rows of {subject.adapter.name} cannot be carried on their own: use method='loo', or refine="
-            )
-        if not carries and self.budget is not None:
-            refine += share.rows  # what rows would have cost buys true values
-        known = first.order()[:refine]
-        if carries:
-            scores, carried = with_rows(subject, first, pairs, known)
-        else:
-            scores, carried = (first.scores.copy() if refine else without_read_out(first)), 0.0
-        details: dict[str, Any] = {"rows": carried / count, "refined": len(known), "own_r": float("nan")}
+        subject.check_route(first.start.output, "under the engine")
+        extra = 0 if self.budget is None else share.rows  # what rows would have cost buys true values
+        scores, carried, known, said = _estimate(subject, first, pairs, refine, extra)
+        details: dict[str, Any] = {"rows": carried / count, "refined": len(known), "own_r": float("nan"), **said}
         if len(known):
             scores[known] = true_values(value, known)
             details["own_r"] = _agreement(first.scores[known], scores[known])
         return Attribution(scores, cost=FIRST_PASS + carried / length + len(known), details=details)
+
+
+def _estimate(
+    subject: Subject, first: FirstEstimate, pairs: int | None, refine: int, extra: int
+) -> tuple[Scores, float, Places, dict[str, str]]:
+    """Scores, pairs carried, whose true value is to be computed, and what has to be said of it.
+
+    extra: how many more true values there are where no rows can be carried.
+    """
+    reason = ""
+    if pairs != 0 and can_carry(subject, first.start):
+        known = first.order()[:refine]
+        try:
+            return *with_rows(subject, first, pairs, known), known, {}
+        except NotCarried as found:
+            reason = f": {found}"
+            subject.adapter.facts.lost["carried rows"] = str(found)
+    if pairs is None:
+        raise InputError(
+            f"rows of {subject.adapter.name} cannot be carried on their own{reason}: use method='loo', or refine="
+        )
+    refine += extra
+    scores = first.scores.copy() if refine else without_read_out(first)
+    return scores, 0.0, first.order()[:refine], {"fell_back": f"rows{reason}"} if reason else {}
 
 
 def _exact(value: SetFunction) -> Attribution:

@@ -9,10 +9,14 @@ from torch import Tensor
 from looprop.intercept.reductions import completing
 from looprop.intercept.rows import Kept, carrying
 from looprop.methods.looprop.first_order import FirstOrder
-from looprop.models.facts import AGREEMENT, Situation
+from looprop.models.agreement import AGREEMENT, rounding
+from looprop.models.facts import Situation
 from looprop.models.subject import Subject
 from looprop.removal.batching import run_halving
+from looprop.removal.plain import plain_runner
+from looprop.removal.sentinels import sentinels
 from looprop.removal.set_function import SetFunction
+from looprop.removal.shortcuts.choose import program
 
 # Scores (variants x heads x rows x positions), and rows in all, that one batch may hold.
 SCORES = 16_000_000
@@ -23,7 +27,7 @@ SPARE = 24
 
 
 def can_carry(subject: Subject, intact: FirstOrder) -> bool:
-    """Can rows be run on their own? Tried once per model and order of magnitude of the length.
+    """Can rows be run on their own? Tried once per sequence of operations and order of magnitude of the length.
 
     With all rows carried the answer must be that of plain masking, with nothing removed any rows that hold the read-out
     must give that of the intact input, and variants filled up to one number of rows what each gives alone. Where they
@@ -33,10 +37,12 @@ def can_carry(subject: Subject, intact: FirstOrder) -> bool:
     sites = intact.sites
     if not sites or subject.reads_a_part or len({site.key.shape[1] for site in sites}) != 1:
         return False
-    if not subject.adapter.runs_rows:
+    if not subject.adapter.runs_rows or "carried rows" in subject.adapter.facts.lost:
+        return False
+    if program(subject).decides:  # in a variant, values may decide otherwise than in those that are tried
         return False
     situation, carries = (
-        Situation(len(subject.encoded).bit_length(), subject.answer_rows),
+        Situation(subject.path, len(subject.encoded).bit_length(), subject.answer_rows),
         subject.adapter.facts.carries,
     )
     if situation not in carries:
@@ -62,7 +68,7 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
         unchanged = exact_rows(subject, intact, few[:1], torch.zeros_like(member[:1])).cpu()
         filled = exact_rows(subject, intact, few, member[:2]).cpu()  # of unlike number: one of them is filled up
         alone = torch.cat([exact_rows(subject, intact, few[i : i + 1], member[i : i + 1]).cpu() for i in range(2)])
-    except (RuntimeError, IndexError):  # rows of this model cannot be run at all
+    except Exception:  # rows of this model cannot be run at all
         return False
     single = subject.afresh(features=tuple((i,) for i in range(len(subject.encoded))))
     plain = SetFunction(single, removal="attention-mask", quick=False)
@@ -76,6 +82,29 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
     return bool(
         (torch.cat([carried, unchanged, filled]) - wanted).abs().max() <= AGREEMENT * wanted.abs().max().clamp(min=1.0)
     )
+
+
+def carried_wrongly(subject: Subject, intact: FirstOrder, values: Tensor, rows: list[Tensor], member: Tensor) -> str:
+    """Why carried rows cannot be right on this input, empty where they may be.
+
+    With nothing removed, rows that hold the read-out must give the model's own answer. Of variants all of whose rows
+    were carried one is also computed by plain masking.
+    """
+    read = torch.tensor([0] if subject.answer_rows.everything else subject.rows_read, device=member.device)
+    own = float(exact_rows(subject, intact, [read], torch.zeros_like(member[:1]))[0])
+    if subject.differs(own):
+        return f"with nothing removed they answer {own:.6g}, the model itself {subject.output:.6g}"
+    if min(len(r) for r in rows) < member.shape[1]:
+        return ""
+    leading = member.shape[1] - len(subject.encoded)
+    keep = ~member[:, leading:].cpu()
+    (chosen,) = sentinels(keep, new=False)
+    with subject.adapter.evaluating(), torch.inference_mode():
+        logits = plain_runner(subject, "attention-mask")(keep[chosen : chosen + 1].to(subject.adapter.device))
+    wanted, got = float(subject.target.value(logits)[0]), float(values[chosen])
+    if abs(wanted - got) > rounding(subject.known.size, subject.known.dtype):
+        return f"a variant gives {got:.6g}, plain masking {wanted:.6g}"
+    return ""
 
 
 def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> list[Tensor]:
@@ -104,7 +133,9 @@ def exact_rows(subject: Subject, intact: FirstOrder, rows: list[Tensor], member:
     found = torch.zeros(len(rows), dtype=torch.float64, device=member.device)
     at_front = not (subject.answer_rows.first or subject.answer_rows.everything)
     with subject.adapter.evaluating(), torch.inference_mode():
-        for batch in _batches([len(r) for r in rows], intact.sites[0], most=ROWS if subject.adapter.batches else 1):
+        for batch in _batches(
+            [len(r) for r in rows], intact.sites[0], most=ROWS if subject.adapter.takes_batches else 1
+        ):
             chosen, real = _filled([rows[i] for i in batch], member[batch], at_front=at_front)
             places = {i: n for n, i in enumerate(batch)}
 

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from looprop.intercept.attention import AttentionCall, AttentionSite, attention_scores, shared_by_groups
 from looprop.propagation import operations
-from looprop.propagation.call import mark, trace_of
+from looprop.propagation.call import Trace, mark, trace_of
 from looprop.propagation.degrees import degree, noted
 from looprop.propagation.gradients import epsilon_factor, hold, scale_gradient, weigh_gradient
 from looprop.propagation.rules.base import rule
+from looprop.propagation.rules.coefficients import router_weights
 
 if TYPE_CHECKING:
     from looprop.propagation.call import Call
@@ -26,8 +27,9 @@ def fused(call: Call) -> Any:
     """scaled_dot_product_attention.  AttnLRP: V gets 1/2 of the gradient, Q and K 1/4; CP-LRP: all of it to V."""
     mode = call.mode
     given = AttentionCall.parse(len(mode.sites) + 1, call.args, call.kwargs)
-    if isinstance(given.mask, Tensor) and given.mask.requires_grad:
-        raise call.refuse("its mask depends on activations")
+    mask = hold(given.mask) if isinstance(given.mask, Tensor) else given.mask
+    if isinstance(given.mask, Tensor) and given.mask.requires_grad and call.plan.epsilon:
+        raise call.refuse("its mask depends on activations, for which a positive epsilon is not defined")
     site = AttentionSite(given.layer, fused=True)
     mode.sites.append(site)
     rule = call.plan.rule(site.layer)
@@ -36,8 +38,8 @@ def fused(call: Call) -> Any:
     elif call.plan.epsilon:
         out = _unfused(call, given, rule)
     elif rule == "cp":
-        constant = given.but(query=hold(given.query), key=hold(given.key))
-        out = noted(call, constant.run(), degree(given.value))
+        held = given.but(query=hold(given.query), key=hold(given.key), mask=mask)
+        out = noted(call, held.run(), degree(given.value))
     else:
         out = _split(call, given)
     if mode.record:
@@ -52,11 +54,14 @@ def _split(call: Call, given: AttentionCall) -> Tensor:
     """
     factors = (given.query, given.key, given.value)
     query, key, value = (degree(x) if x.requires_grad else 0 for x in factors)
-    weights = min(1, query + key)  # a softmax is one activation, whatever stands behind it
+    mask = given.mask if isinstance(given.mask, Tensor) and given.mask.requires_grad else None
+    weights = min(1, query + key + (mask is not None))  # a softmax is one activation, whatever stands behind it
     of_weights = weights / (weights + value) if weights else 0.0
     of_scores = max(1, query + key)
     shares = (of_weights * query / of_scores, of_weights * key / of_scores, value / max(1, weights + value))
     parts = [scale_gradient(x, share) if x.requires_grad else x for x, share in zip(factors, shares, strict=True)]
+    if mask is not None:  # a term of the scores that comes from activations takes part as a whole
+        given = given.but(mask=scale_gradient(mask, of_weights))
     out = given.but(query=parts[0], key=parts[1], value=parts[2]).run()
     return noted(call, out, weights + value if call.plan.bilinear == "canonical" else 1)
 
@@ -104,12 +109,8 @@ def softmax(call: Call) -> Any:
     trace = trace_of(scores)
     # torch's own attention is one also where its query is a parameter, so that its scores are no product of two
     # activations.
-    if trace is None or (trace.product is None and not mode.inside("multi_head_attention_forward")):
-        if call.plan.activation == "gradient":
-            return call.run()
-        raise call.refuse(
-            "this softmax does not normalise the scores of an attention (a router, a pooling, a final softmax?)"
-        )
+    if trace is None or not (_normalises_keys(call, trace) or mode.inside("multi_head_attention_forward")):
+        return router_weights(call, call.run())  # a router or a pooling; a final softmax is refused at the output
     site = AttentionSite(len(mode.sites) + 1, fused=False)
     mode.sites.append(site)
     weights = call.run()
@@ -121,6 +122,16 @@ def softmax(call: Call) -> Any:
         product = site.query.detach() @ right.detach() * trace.factor if _multiplies(site.query, right) else None
         site.bias = scores.detach() - product if product is not None and product.shape == scores.shape else None
     return mark(weights, mode.fresh.but(site=site.layer, held="" if weights.requires_grad else "weights"))
+
+
+def _normalises_keys(call: Call, trace: Trace) -> bool:
+    """Whether the rows of a softmax are scores of keys: the product of two activations, or of a learned query on the
+    left with keys on the right. A router's product has its experts on the right, which are constants.
+    """
+    if trace.product is None:
+        return False
+    dim = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else None)
+    return trace.product[0].requires_grad or dim in (-1, call.activations[0].dim() - 1)
 
 
 def _multiplies(left: Tensor, right: Tensor) -> bool:

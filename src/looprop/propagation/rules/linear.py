@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from looprop.propagation import degrees, operations
-from looprop.propagation.call import Call, mark, trace_known
+from looprop.propagation.call import Call, mark, trace_known, trace_of
 from looprop.propagation.gradients import constant_std_norm, epsilon_factor, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention
 from looprop.propagation.rules.base import rule
@@ -76,7 +76,7 @@ def norm(call: Call) -> Any:
         return call.run()
     names: tuple[str, ...] = ("input", "normalized_shape", "weight", "bias", "eps")
     if call.name not in ("layer_norm", "rms_norm"):
-        raise call.refuse("only layer norm and RMS norm have a rule")
+        raise call.refuse("it returns its statistics, which have no rule")
     if len(call.activations) > 1:
         raise call.refuse("its weight or bias depends on activations")
     if call.name == "rms_norm":
@@ -95,7 +95,11 @@ def matrix_product(call: Call) -> Any:
     """Linear in its one activation, or a product of two."""
     if len(call.activations) > 1:
         return product(call)
-    return degrees.still(call, attention.values_met(call, weighed(call, call.run())))
+    out = degrees.still(call, attention.values_met(call, weighed(call, call.run())))
+    if call.name in ("matmul", "bmm") and not call.held and call.args[1].requires_grad:
+        # The scores of a learned query, if a softmax over the keys should follow.
+        mark(out, (trace_of(out) or call.mode.fresh).but(product=(call.args[0], call.args[1])))
+    return out
 
 
 def product(call: Call) -> Any:

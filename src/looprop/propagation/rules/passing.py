@@ -11,13 +11,14 @@ from looprop.propagation import chains, degrees, operations
 from looprop.propagation.call import Call, cut_off, mark, note_cut, trace_known
 from looprop.propagation.location import inside_a_module
 from looprop.propagation.rules.base import rule
+from looprop.propagation.rules.coefficients import constant, settle
 
 SCATTER = frozenset({"scatter", "scatter_reduce"})
 
 rule(*operations.CUT, *operations.INTEGER)(cut_off)
 
 
-@rule(*(operations.PASS - operations.CAST - SCATTER))
+@rule(*(operations.PASS - operations.CAST - operations.CHOICE - SCATTER))
 def pass_through(call: Call) -> Any:
     """Reshaping, selecting, masking: relevance follows the gradient."""
     out = call.run()
@@ -37,6 +38,21 @@ def pass_through(call: Call) -> Any:
             ),
         )
     return out
+
+
+@rule(*operations.CHOICE)
+def choice(call: Call) -> Any:
+    """Between activations it passes; between functions of one tensor with f(0) != 0 it is a coefficient like them."""
+    traces = [trace_known(tensor) for tensor in call.activations]
+    culprit = next((trace.culprit for trace in traces if trace.at_zero != 0.0), "")
+    if not culprit:
+        return pass_through(call)
+    origins = {
+        id(t if trace.origin is None else trace.origin) for t, trace in zip(call.activations, traces, strict=True)
+    }
+    if len(origins) == 1:
+        return constant(call, call.run(), culprit)
+    return call.mode.constant(call, call.args, call.kwargs) if settle(call) else pass_through(call)
 
 
 @rule(*SCATTER)

@@ -4,6 +4,7 @@ out.
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from looprop.propagation import chains, degrees, operations
@@ -11,6 +12,7 @@ from looprop.propagation.call import Call, Trace, mark, trace_known
 from looprop.propagation.gradients import epsilon_factor, hold, identity_rule, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention
 from looprop.propagation.rules.base import rule
+from looprop.propagation.rules.coefficients import carried, constant, goes_on, settle
 from looprop.propagation.rules.linear import product, weighed
 
 REDUCTION = ("sum", "mean")
@@ -22,7 +24,10 @@ def add(call: Call) -> Any:
     """A sum: the gradient, times s / (s + epsilon sign(s)); a constant keeps its share, a mask takes none."""
     if call.name not in REDUCTION and chains.goes_on(call):
         return pointwise(call)
-    _settle(call)
+    if settle(call):
+        return call.mode.constant(call, call.args, call.kwargs)
+    if _adds_the_identity(call):
+        return constant(call, call.run())
     out = call.run()
     first = next((t for t in call.activations if trace_known(t).product is not None), call.activations[0])
     trace = trace_known(first)
@@ -57,6 +62,19 @@ def _adds_to_the_embedding(call: Call, out: Tensor) -> bool:
     )
 
 
+def _adds_the_identity(call: Call) -> bool:
+    """Whether a matrix of activations becomes I + A, the inverse with which a delta net undoes its own updates: a
+    coefficient, as where the same inverse comes from a triangular solve. Attention plus its own place is none.
+    """
+    if call.name in REDUCTION or len(call.args) != 2 or call.plan.product == "gradient":
+        return False
+    (matrix, *others), other = call.activations, call.args[1]
+    if others or not isinstance(other, Tensor) or other.requires_grad or trace_known(matrix).site is not None:
+        return False
+    square = other.dim() == 2 and 1 < other.shape[0] == other.shape[1] and matrix.shape[-2:] == other.shape
+    return square and torch.equal(other, torch.eye(len(other), dtype=other.dtype, device=other.device))
+
+
 def _adds_a_mask(call: Call) -> bool:
     constants = [a for a in call.args if isinstance(a, Tensor) and not a.requires_grad and a.is_floating_point()]
     return any(attention.is_mask(constant) for constant in constants)
@@ -82,11 +100,15 @@ def scale(call: Call) -> Any:
         scaled = chains.extended(call, vanishes=True)
         note = chain[0].but(origin=scaled.origin, root=scaled.root, at_root_zero=scaled.at_root_zero, factor=factor)
         return mark(out, note)
-    _settle(call)
+    if settle(call):
+        return call.mode.constant(call, call.args, call.kwargs)
+    acts = call.activations
     if len(acts) == 1:
         if call.name in ("div", "rdiv") and not _divides_by_constant(call):
             raise call.refuse("it divides by an activation")
         out = call.run()
+        if goes_on(call):
+            return carried(call, out)
         trace = trace_known(acts[0])
         return mark(
             out, call.mode.fresh.but(product=trace.product, factor=trace.factor, site=trace.site, degree=trace.degree)
@@ -115,13 +137,16 @@ def _divides_by_constant(call: Call) -> bool:
 def pointwise(call: Call) -> Any:
     """A pointwise expression of one tensor is one activation: identity rule between the tensor and the whole of it."""
     first = trace_known(call.activations[0])
+    if call.activations[0].is_complex() and call.plan.activation != "gradient":
+        raise call.refuse("a function of complex numbers")
     if call.name in ("sqrt", "rsqrt", "pow") and first.mean_square:
         return _normaliser(call)
     if call.plan.activation == "gradient":
         square = chains.one_activation(call) and _is_square(call, [trace_known(t) for t in call.activations])
         return mark(call.run(), call.mode.fresh.but(square=square, product=first.product))
     if not chains.one_activation(call):
-        _settle(call)
+        if settle(call):
+            return call.mode.constant(call, call.args, call.kwargs)
         raise call.refuse("its arguments are not pointwise functions of one activation")
     vanishes = call.name in VANISHES_AT_ZERO
     chain = chains.extended(call, vanishes=vanishes)
@@ -173,11 +198,3 @@ def deviation(call: Call) -> Any:
         # The identity rule at each square (x - mean)^2: half of the gradient.
         return mark(scale_gradient(out, 0.5), call.mode.fresh.but(mean_square=True))
     return mark(hold(out), call.mode.fresh.but(held="normaliser", culprit=call.name))
-
-
-def _settle(call: Call) -> None:
-    """Where a pointwise expression ends, it must be one that the identity rule can take."""
-    for tensor in call.activations:
-        trace = trace_known(tensor)
-        if trace.at_zero != 0.0:
-            raise call.not_zero(trace)

@@ -38,10 +38,10 @@ def _known_or_none(subject: Subject) -> list[SiteBias] | None:
         return None
     try:
         biases = _record(subject)
-    except (RuntimeError, MemoryError):  # for this input
-        return None
     except LoopropError:
         biases = None
+    except Exception:  # for this input
+        return None
     facts.biases = biases is not None
     return biases
 

@@ -7,23 +7,23 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from looprop.errors import LoopropError
 from looprop.models.answer_rows import AnswerRows
-from looprop.models.facts import AGREEMENT, Situation
+from looprop.models.facts import Situation
+from looprop.models.program import Program, program_of
 from looprop.models.subject import Subject
 from looprop.removal.batching import run_halving
 from looprop.removal.plain import Runner, without_padding
+from looprop.removal.sentinels import FEW_VARIANTS, allowed_error
 from looprop.removal.shortcuts.biases import recorded_biases
 from looprop.removal.shortcuts.dropped import can_drop, dropped_rows, rows_needed
 from looprop.removal.shortcuts.packed import packed_rows
 
-# A quicker way is taken only where it agrees with plain masking to AGREEMENT, relative to the size of the values, and
-# to this share of what the removals change: a way that forgets something is wrong by about as much.
-SHARE = 1e-3
 # On fewer positions there is nothing to gain, and too little to prove anything by.
 SHORTEST = 4
 # On fewer, computing the prefix once more costs what sharing it saves.
 SHORTEST_SHARED = 10
+# A model that takes so many ways through its operations is run plainly: each would have to be proven.
+MOST_PATHS = 16
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Shortcut:
 
 def choose_shortcut(subject: Subject, plain: Runner) -> Shortcut | None:
     """The quickest way that is proven on this model, if any."""
-    return next((way for way in _ways(subject) if _proven(subject, way, plain)), None)
+    lost = subject.adapter.facts.lost
+    return next((way for way in _ways(subject) if way.name not in lost and _proven(subject, way, plain)), None)
 
 
 def _ways(subject: Subject) -> Iterator[Shortcut]:
@@ -51,6 +52,11 @@ def _ways(subject: Subject) -> Iterator[Shortcut]:
     if len(subject.encoded) < SHORTEST or not can_drop(subject) or subject.reads_a_part:
         return
     sites, own = _attention_sites(subject), partial(_count_rows, subject)
+    found = program(subject)
+    # What values decide may be decided otherwise in a variant that nobody tried; and what token ids decide, on the next
+    # input: that is seen by checking each, which short inputs do not pay for.
+    if found.decides or (found.reads_ids and len(subject.encoded) < FEW_VARIANTS):
+        return
     if sites and subject.answer_rows == AnswerRows(first=1):
         yield Shortcut(f"packed, cut at {sites}", packed_rows(subject, sites=sites), own, padded=False)
     shares = subject.adapter.takes_past and len(subject.encoded) >= SHORTEST_SHARED
@@ -63,6 +69,22 @@ def _ways(subject: Subject) -> Iterator[Shortcut]:
     if sites and not subject.adapter.causal and (biases := recorded_biases(subject)) is not None:
         rows = dropped_rows(subject, sites=cuts[0], biases=biases)
         yield Shortcut(f"rows with biases, cut at {cuts[0]}", without_padding(rows, subject.adapter, own), own)
+
+
+def program(subject: Subject) -> Program:
+    """What kind of program the input runs; looked at once per sequence of operations."""
+    programs = subject.adapter.facts.programs
+    if subject.path not in programs and len(programs) >= MOST_PATHS:
+        return Program(decides=True, reads_ids=True)
+    if subject.path not in programs:
+        programs[subject.path] = program_of(
+            subject.adapter,
+            subject.encoded,
+            sites=_attention_sites(subject),
+            read=subject.rows_read,
+            positions=subject.target.positions,
+        )
+    return programs[subject.path]
 
 
 def _prefix(subject: Subject, cut: int) -> Shortcut:
@@ -81,20 +103,16 @@ def _count_rows(subject: Subject, keep: Tensor) -> Tensor:
 def _attention_sites(subject: Subject) -> int:
     try:
         return subject.adapter.attention_layers(subject.encoded)
-    except (
-        LoopropError,
-        RuntimeError,
-        MemoryError,
-    ):  # not known to the engine, or too large for it: its last attention is not known
+    except Exception:  # not known to the engine, or too large for it: its last attention is not known
         return 0
 
 
 def _proven(subject: Subject, way: Shortcut, plain: Runner) -> bool:
-    """Proven once per model and order of magnitude of the length, and again for every longer input: a window ends
-    somewhere.
+    """Proven once per sequence of operations and order of magnitude of the length, and again for every longer input: a
+    window ends somewhere.
     """
     length = len(subject.encoded)
-    situation = Situation(length.bit_length(), subject.answer_rows)
+    situation = Situation(subject.path, length.bit_length(), subject.answer_rows)
     proofs = subject.adapter.facts.shortcuts.setdefault((way.name, situation), {})
     known = dict(proofs)  # a copy: other threads may prove, too
     if not all(known.values()):
@@ -111,12 +129,12 @@ def _agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:
         wanted = run_halving(everything, lambda part: plain(keep[part])).double()
         try:
             got = run_halving(everything, lambda part: runner(keep[part])).double()
-        except (RuntimeError, ValueError, TypeError, IndexError):  # rows of this model cannot be run at all
+        except Exception:  # rows of this model cannot be run at all
             return False
     if got.shape != wanted.shape:
         return False
-    error, change = (got - wanted).abs().max(), (wanted - wanted[:1]).abs().max()
-    return bool(error <= AGREEMENT * wanted.abs().max().clamp(min=1.0)) and bool(error <= SHARE * change)
+    error, change = float((got - wanted).abs().max()), float((wanted - wanted[:1]).abs().max())
+    return error <= allowed_error(float(wanted.abs().max()), change, subject.known.dtype)
 
 
 def _samples(subject: Subject) -> Tensor:

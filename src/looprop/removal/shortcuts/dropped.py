@@ -59,12 +59,16 @@ def dropped_rows(subject: Subject, *, sites: int = 0, biases: Sequence[SiteBias]
     adapter = subject.adapter
 
     def run(keep: Tensor) -> Tensor:
+        count = len(keep)
         index, present = gathered(rows_needed(subject, keep), left=bool(subject.answer_rows.last))
+        if sites and 1 < count == index.shape[1]:
+            # As many variants as rows: in a model with time first, one could be taken for the other.
+            keep, index, present = (torch.cat([x, x[:1]]) for x in (keep, index, present))
         read = keep.gather(1, index) & present
         batch, placed = adapter.at_rows(subject.encoded, index, read=read)
         answered = nullcontext() if biases is None else SiteMode(written=biased_site(biases, index, read))
         with fewer_rows(subject, sites, index), answered, placed:
-            return adapter.forward(batch, positions=subject.target.positions)
+            return adapter.forward(batch, positions=subject.target.positions)[:count]
 
     return run
 

@@ -39,7 +39,7 @@ class PrefixSharing:
 
     def __call__(self, keep: Tensor) -> Tensor:
         """The logits (B, K, C) of variants (B, T)."""
-        subject, adapter = self.subject, self.subject.adapter
+        subject, adapter, count = self.subject, self.subject.adapter, len(keep)
         shared = shared_prefix(subject, keep)  # (B,)
         if adapter.positions.window is not None:
             # A window counts columns: with one prefix for all there are no more of them than positions.
@@ -47,12 +47,15 @@ class PrefixSharing:
         longest = int(shared.max())
         before = torch.arange(keep.shape[1], device=keep.device)[None] < shared[:, None]  # (B, T)
         index, present = gathered(rows_needed(subject, keep) & ~before, left=True)
+        if self.sites and 1 < count == index.shape[1]:
+            # As many variants as rows: in a model with time first, one could be taken for the other.
+            keep, before, index, present = (torch.cat([x, x[:1]]) for x in (keep, before, index, present))
         # A variant reads its own prefix only, and of its own rows those that are kept.
         read = torch.cat([before[:, :longest], keep.gather(1, index) & present], 1)
         batch, placed = adapter.at_rows(subject.encoded, index, read=read)
         past = {"past_key_values": self._past(longest)} if longest else {}
         with fewer_rows(subject, self.sites, index), placed:
-            return adapter.forward({**batch, **past}, positions=subject.target.positions)
+            return adapter.forward({**batch, **past}, positions=subject.target.positions)[:count]
 
     def _past(self, length: int) -> DynamicCache:
         if self._cache is None:

@@ -1,7 +1,7 @@
 """How work reaches a worker: the function as a pickle, in which every model that has a name stands as that name.
 
-A worker loads such a model itself, from its own disk or cache, and compares its weights with the driver's; ready-made
-models travel whole.
+A worker loads such a model itself, from its own disk or cache, and compares weights, configuration, tokenizer and code
+with the driver's; ready-made models travel whole.
 """
 
 import io
@@ -14,7 +14,8 @@ import torch
 from looprop.errors import ClusterError, ModelError
 from looprop.models.adapter import Adapter, Origin
 from looprop.models.loading import load_adapter
-from looprop.running.provenance import weights_hash
+from looprop.running.identity import compare
+from looprop.running.model_identity import model_identity
 from looprop.running.ray.memory import positions_that_fit
 
 
@@ -41,7 +42,7 @@ def pack_work(work: Any) -> Parcel:
                 return None
             adapters.append(obj)
             if obj.origin is not None:
-                return "named", obj.origin, weights_hash(obj.model)
+                return "named", obj.origin, model_identity(obj)
             if any(parameter.device.type != "cpu" for parameter in obj.model.parameters()):
                 raise ClusterError(
                     f"{obj.name} is on {obj.device}: a ready-made model is sent from the CPU, workers put it on their "
@@ -74,7 +75,7 @@ def unpack_work(parcel: Parcel, device: torch.device) -> Any:
     return Unpickler(io.BytesIO(parcel.content)).load()
 
 
-def _load(origin: Origin, weights: str, *, device: torch.device) -> Adapter:
+def _load(origin: Origin, identity: dict[str, Any], *, device: torch.device) -> Adapter:
     # Loaded for an accelerator, weights keep the dtype of their file; for the CPU they become float32. The driver chose
     # which.
     if origin.accelerated and device.type == "cpu":
@@ -82,9 +83,10 @@ def _load(origin: Origin, weights: str, *, device: torch.device) -> Adapter:
     adapter = load_adapter(
         origin.source, trust_remote_code=origin.trust_remote_code, device=device if origin.accelerated else None
     )
-    if weights_hash(adapter.model) != weights:
+    if changed := compare(identity, model_identity(adapter)).changed:
         raise ModelError(
-            f"the weights of {adapter.name!r} are not those of the driver: another version lies on this machine, "
-            "or the model was changed after it was loaded; in that case send it whole, load((model, tokenizer))"
+            f"{adapter.name!r} is not the model of the driver, changed: {'; '.join(changed)}. Another version lies on "
+            "this machine, or the model was changed after it was loaded; in that case send it whole, "
+            "load((model, tokenizer))"
         )
     return adapter

@@ -34,13 +34,16 @@ def claims_table(claims: list[JudgedClaim]) -> Grid:
 def run_facts(run: Run) -> list[tuple[str, str]]:
     """Where the numbers come from."""
     identity, sessions = run.manifest["identity"], run.manifest["sessions"]
-    last = sessions[-1]
+    last = sessions[-1] if sessions else {}
     facts = [("experiment", run.experiment), ("data", run.data_title), ("model", run.model)]
     facts.append(("examples", f"{len(run.computed)} of {run.manifest['tasks']}"))
     if weights := identity.get("model", {}).get("weights"):
         facts.append(("weights", weights[:12]))
-    facts += [("seed", str(identity.get("seed", 0))), ("torch", last["versions"]["torch"])]
-    facts += [("finished", last["finished"] or "not yet"), ("sessions", str(len(sessions)))]
+    facts += [
+        ("seed", str(identity.get("seed", 0))),
+        ("torch", str(last.get("versions", {}).get("torch", "not stated"))),
+    ]
+    facts += [("finished", last.get("finished") or "not yet"), ("sessions", str(len(sessions)))]
     taken_over: Counter[str] = Counter()
     for session in sessions:
         if other := session.get("loo_from"):
@@ -52,4 +55,7 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
         facts.append(("failed examples", "; ".join(f"{example}: {error}" for example, error in run.failed.items())))
     if run.damaged:
         facts.append(("damaged parts computed anew", ", ".join(run.damaged)))
+    unstated = dict.fromkeys(name for session in sessions for name in session.get("unstated", ()))
+    if unstated:
+        facts.append(("not stated when the run was begun", ", ".join(unstated)))
     return facts

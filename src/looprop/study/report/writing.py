@@ -7,7 +7,7 @@ from pathlib import Path
 
 from looprop.display.figures import to_bytes
 from looprop.errors import DataError
-from looprop.files import to_json, write_whole
+from looprop.files import check_folder_place, to_json, write_whole
 from looprop.study.report.contents import contents_of
 from looprop.study.report.html import html_report
 from looprop.study.report.latex import to_latex
@@ -24,7 +24,9 @@ def write_report(run_folder: str | Path, *more: str | Path, out: str | Path | No
     more: other runs of the same experiment, shown beside the first (SST and IMDB, say). out: by default the first run's
         folder.
     """
+    place = Path(out) if out is not None else Path(run_folder)
     runs = [read_run(folder) for folder in (run_folder, *more)]
+    check_folder_place(place)
     _check(runs)
     kind = runs[0].kind
     contents = [contents_of(run) for run in runs]
@@ -41,7 +43,6 @@ def write_report(run_folder: str | Path, *more: str | Path, out: str | Path | No
         title, svg = picture.title, to_bytes(picture.figure, "svg")
         files |= {"figure.svg": svg, "figure.png": to_bytes(picture.figure, "png")}
     files = {"report.html": html_report(contents, figure_title=title, svg=svg).encode(), **files}
-    place = Path(out) if out is not None else Path(run_folder)
     place.mkdir(parents=True, exist_ok=True)
     return [write_whole(place / name, content) for name, content in files.items()]
 

@@ -47,7 +47,7 @@ class Networks(Kind):
         digits = draw_digits(test, limit=options.limit, seed=options.seed)
         setup = Setup(spec.methods, spec.metrics, seed=options.seed)
         identity = {
-            "spec": spec.to_dict(),
+            "spec": spec.to_dict(data=DATA),
             "setup": setup.to_dict(),
             "data": {"training": training.hash, "test": test.hash, "examples": len(digits.names), "of": digits.total},
             "limit": options.limit,

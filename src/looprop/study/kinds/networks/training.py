@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import nn
 
 from looprop.files import write_whole
 from looprop.inputs.mnist import Digits
+from looprop.running.inside import check_file, check_folder
 from looprop.running.provenance import weights_hash
 from looprop.study.kinds.networks.digits import shrink
 from looprop.study.kinds.networks.linear_attention import LinearAttention
@@ -51,11 +52,17 @@ def accuracy(network: LinearAttention, digits: Digits) -> float:
 def trained(run_folder: Path, training: Digits, test: Digits, seed: int) -> LinearAttention:
     """The network of a seed: read from the run folder, or trained and kept there; a broken one is trained anew."""
     folder = run_folder / FOLDER
-    folder.mkdir(exist_ok=True)
+    if not check_folder(folder):
+        folder.mkdir()
     network = LinearAttention("kv_first").eval()
     for path in folder.glob(f"seed-{seed}-*.safetensors"):
-        network.load_state_dict(load_tensors(path.read_bytes()))
-        if weights_hash(network)[:16] == path.stem.rpartition("-")[2]:
+        check_file(path)
+        try:
+            network.load_state_dict(load_tensors(path.read_bytes()))
+            whole = weights_hash(network)[:16] == path.stem.rpartition("-")[2]
+        except (SafetensorError, RuntimeError, ValueError):  # cut off, or tensors of another network
+            whole = False
+        if whole:
             return network
         path.unlink()
     network = train(training, seed=seed)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from looprop.evaluation.setup import Setup
 from looprop.study.claims import JudgedClaim
 from looprop.study.job import Job, Options
 from looprop.study.kind import Kind, Picture
@@ -22,6 +23,12 @@ class Texts(Kind):
     """One task per text."""
 
     evaluates = True
+
+    def check(self, spec: Spec) -> None:
+        for of_data in spec.data.values():
+            Setup(
+                spec.methods, spec.metrics, curve_features=of_data.curve_features
+            )  # raises for what nobody can remove
 
     def job(self, spec: Spec, options: Options) -> Job:
         return text_job(spec, options)

@@ -23,10 +23,15 @@ def measure_with_entropy(adapter: Adapter, task: Task, setup: Setup) -> list[Row
     """The rows of one example, with the mean attention entropy of each layer beside those of AttnLRP."""
     rows = evaluate_example(adapter, task, setup)
     entropies: list[float] = []
+    error = ""
     if not rows[0]["error"]:
-        encoded = adapter.encode(task.item, truncation=setup.truncation)
-        entropies = [relative_entropy(weights) for weights in attention_maps(adapter, encoded)]
-    return [{**row, "entropy": entropies if row["method"] == BESIDE else []} for row in rows]
+        try:
+            encoded = adapter.encode(task.item, truncation=setup.truncation)
+            entropies = [relative_entropy(weights) for weights in attention_maps(adapter, encoded)]
+        except Exception as raised:
+            error = f"no entropy of attention: {type(raised).__name__}: {raised}"
+    beside = {"entropy": entropies, **({"error": error} if error else {})}
+    return [{**row, **(beside if row["method"] == BESIDE else {"entropy": []})} for row in rows]
 
 
 def relative_entropy(weights: Tensor) -> float:

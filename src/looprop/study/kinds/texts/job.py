@@ -1,6 +1,5 @@
 """What an experiment on texts has to do: every method on every text, with one model."""
 
-import hashlib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -13,8 +12,9 @@ from looprop.evaluation.setup import Setup
 from looprop.inputs.examples import Dataset
 from looprop.models.adapter import Adapter
 from looprop.models.loading import load_adapter
+from looprop.running.identity import compare
 from looprop.running.missing import Work
-from looprop.running.provenance import weights_hash
+from looprop.running.model_identity import model_identity
 from looprop.running.store import read_store
 from looprop.study.job import About, Job, Options
 from looprop.study.kinds.texts.entropy import measure_with_entropy
@@ -31,12 +31,12 @@ def text_job(spec: Spec, options: Options) -> Job:
     source = choose_source(spec, options.data)
     data = source.load(limit=options.limit, seed=options.seed)
     adapter = load_adapter(source.settings.model if options.model == PAPER else options.model)
-    layers = adapter.attention_layers(adapter.encode(data.texts[0], truncation=True))
+    layers = _layers(adapter, data)
     setup = _setup(spec, source.settings, layers, options.seed)
     fixed = {
-        "spec": spec.to_dict(),
+        "spec": spec.to_dict(data=source.entry),
         "setup": setup.to_dict(),
-        "model": {"weights": weights_hash(adapter.model), "tokenizer": tokenizer_hash(adapter)},
+        "model": model_identity(adapter),
         "seed": options.seed,
     }
 
@@ -51,6 +51,17 @@ def text_job(spec: Spec, options: Options) -> Job:
     title = f"{spec.name}: {data.title}, {adapter.name}"
     about = About(adapter.name, source.name, data.title, data.subset, len(data), layers)
     return Job(title, tasks, prepare, {**fixed, **_subset(data, options.limit)}, about, limited)
+
+
+def _layers(adapter: Adapter, data: Dataset) -> int:
+    """Of the first text that the model can read: one that it cannot is a row with an error later."""
+    refused: Exception | None = None
+    for text in data.texts:
+        try:
+            return adapter.attention_layers(adapter.encode(text, truncation=True))
+        except Exception as error:
+            refused = refused or error
+    raise InputError(f"no text of {data.title} can be explained; the first error: {refused}") from refused
 
 
 def _setup(spec: Spec, settings: DataSpec, layers: int, seed: int) -> Setup:
@@ -72,10 +83,14 @@ def _taken_over(folder: Path, fixed: Mapping[str, Any]) -> dict[str, KnownLoo]:
     """Leave-one-out of another run, which must have had the same model and the same way to choose and remove."""
     run = read_store(folder)
     before = run.manifest["identity"]
-    if before.get("model") != fixed["model"]:
-        other = f"of {run.manifest['model']}, with other weights or another tokenizer"
-        whose = other if "model" in before else "not of a model on texts"
-        raise InputError(f"leave-one-out of {folder} cannot be taken over: that run is {whose}")
+    if "model" not in before:
+        raise InputError(f"leave-one-out of {folder} cannot be taken over: that run is not of a model on texts")
+    # What an older run does not say is not missed here: some of its values are computed again.
+    if changed := compare({"model": before["model"]}, {"model": fixed["model"]}).changed:
+        raise InputError(
+            f"leave-one-out of {folder} cannot be taken over: that run is of {run.manifest.get('model')}, with other "
+            f"weights or another tokenizer or configuration: {'; '.join(changed)}"
+        )
     for name in ("removal", "target", "truncation"):
         own, other = fixed["setup"][name], before.get("setup", {}).get(name)
         if own != other:
@@ -86,11 +101,3 @@ def _taken_over(folder: Path, fixed: Mapping[str, Any]) -> dict[str, KnownLoo]:
     if not known:
         raise InputError(f"{folder} holds no leave-one-out that could be taken over")
     return known
-
-
-def tokenizer_hash(adapter: Adapter) -> str:
-    """SHA-256 of what a tokenizer does, as far as it can be written down."""
-    tokenizer: Any = getattr(adapter, "tokenizer", None)
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    text = backend.to_str() if backend is not None else repr(sorted(getattr(tokenizer, "get_vocab", dict)().items()))
-    return hashlib.sha256(f"{text}:{getattr(tokenizer, 'model_max_length', None)}".encode()).hexdigest()

@@ -12,9 +12,13 @@ from looprop.study.spec import DataSpec, Spec
 
 @dataclass(frozen=True)
 class TextSource:
-    """Where texts come from, and what the experiment says of them. file: is the name that of a file?"""
+    """Where texts come from, and what the experiment says of them, under the name of which data set.
+
+    file: is the name that of a file?
+    """
 
     name: str
+    entry: str
     settings: DataSpec
     file: bool
 
@@ -36,7 +40,7 @@ def choose_source(spec: Spec, wanted: str | None) -> TextSource:
     first = next(iter(spec.data))
     name = wanted or first
     if name in spec.data:
-        return TextSource(name, spec.data[name], file=bool(Path(name).suffix))
+        return TextSource(name, name, spec.data[name], file=bool(Path(name).suffix))
     if Path(name).suffix or Path(name).exists():
-        return TextSource(name, spec.data[first], file=True)
+        return TextSource(name, first, spec.data[first], file=True)
     raise UnknownNameError(f"data set of {spec.name}", name, spec.data)

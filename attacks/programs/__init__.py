@@ -1,0 +1,1 @@
+"""Random small networks, and their relevance computed by hand."""

@@ -1,0 +1,193 @@
+"""Runs variants of one input by the quickest way that holds, and looks after itself while it does.
+
+With every run the intact input runs along: its answer is known. Of every run by a quicker way some variants (sentinels)
+are also computed plainly and alone. Where anything disagrees or fails, all is computed plainly, the model loses the way
+and the reason is kept. `docs/what-is-checked.md` says when, and how far apart numbers may be.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from looprop.errors import ModelError
+from looprop.models.adapter import Removal
+from looprop.models.subject import Subject
+from looprop.removal.batching import fill, no_memory, out_of_memory, pack, run_halving
+from looprop.removal.plain import plain_runner
+from looprop.removal.sentinels import EVERY, FEW_VARIANTS, allowed_error, sentinels
+from looprop.removal.shortcuts.choose import Shortcut, choose_shortcut
+
+# Positions per batch: enough to fill the matrix products; on a CPU few enough for its caches.
+ON_CPU, ELSEWHERE = 1024, 16_384
+# Runs of fewer variants than this are not worth a quicker way and its checks.
+FEWEST = 3
+
+
+class Checked:
+    """Kept positions (N, T) -> the target's values (N,), by a quicker way or plainly.
+
+    checked: how many variants were also computed in another way. fell_back: why the quicker way was given up, if it
+    was.
+    """
+
+    def __init__(
+        self, subject: Subject, removal: Removal, *, rough: bool, quick: bool, batch_positions: int | None
+    ) -> None:
+        self.subject, self.removal, self.rough = subject, removal, rough
+        self.quick = quick and removal == "attention-mask"
+        self._device = next(iter(subject.encoded.inputs.values())).device
+        usual = ON_CPU if self._device.type == "cpu" else ELSEWHERE
+        self.batch_positions = batch_positions or min(usual, subject.adapter.facts.batch_positions or usual)
+        self._plain = plain_runner(subject, removal)
+        self.checked = 0
+        self.fell_back: str | None = None
+
+    @cached_property
+    def _proven(self) -> Shortcut | None:
+        return choose_shortcut(self.subject, self._plain) if self.quick else None
+
+    @property
+    def shortcut(self) -> Shortcut | None:
+        """A way that computes less, if it was proven to agree with plain masking and never failed."""
+        return None if self.fell_back is not None else self._proven
+
+    def __call__(self, rows: Tensor) -> tuple[Tensor, bool]:
+        """The values of variants (M, T), none of them whole, and whether a quicker way was taken."""
+        self._know_intact()
+        shortcut = self.shortcut if len(rows) >= FEWEST else None
+        if shortcut is not None:
+            try:
+                return self._by(shortcut, rows), True
+            except _Disagreement as found:
+                reason = str(found)
+            except Exception as error:  # whatever a model says to being run in a way that it was not made for
+                if out_of_memory(error.__cause__ or error):
+                    raise
+                reason = f"{type(error).__name__}: {error}"
+            self._lose(shortcut, reason)
+        return self._plainly(rows), False
+
+    def _know_intact(self) -> None:
+        try:
+            _ = self.subject.path
+        except (RuntimeError, MemoryError) as error:
+            if out_of_memory(error):
+                raise no_memory() from error
+            raise
+
+    def _lose(self, shortcut: Shortcut, reason: str) -> None:
+        facts, known = self.subject.adapter.facts, self.subject.known
+        self.fell_back = f"{shortcut.name}: {reason}"
+        facts.lost[shortcut.name] = reason
+        # Where the answer is read from may have been what was wrong.
+        facts.moves, known.answer_rows = True, None
+        facts.answer_rows.clear()
+
+    def _by(self, shortcut: Shortcut, rows: Tensor) -> Tensor:
+        subject = self.subject
+        runs, kind = subject.adapter.facts.runs, (shortcut.name, subject.path)
+        before = runs.get(kind, 0)
+        runs[kind] = before + 1
+        if self.rough or (len(rows) < FEW_VARIANTS and before % EVERY):
+            return self._run(shortcut, rows)
+        values = self._run(shortcut, self._with_intact(rows))
+        own, values = float(values[0]), values[1:]
+        change = float((values - subject.output).abs().max())
+        allowed = allowed_error(subject.known.size, change, subject.known.dtype)
+        if not abs(own - subject.output) <= allowed:
+            raise _Disagreement(f"the intact input gives {own:.6g}, the model itself {subject.output:.6g}")
+        chosen = sentinels(rows, new=before == 0)
+        for i in chosen:
+            wanted = float(self._run(None, rows[i : i + 1])[0])
+            if not abs(float(values[i]) - wanted) <= allowed:
+                raise _Disagreement(f"a variant gives {float(values[i]):.6g}, plain masking {wanted:.6g}")
+        self.checked += 1 + len(chosen)
+        return values
+
+    def _plainly(self, rows: Tensor) -> Tensor:
+        """By plain removal; one by one where the rows of a batch depend on each other."""
+        subject, facts = self.subject, self.subject.adapter.facts
+        if self.rough:
+            return self._run(None, rows)
+        kind = (f"plain {self.removal} {len(rows)}", subject.path)
+        before = facts.runs.get(kind, 0)
+        facts.runs[kind] = before + 1
+        if self.removal == "delete" or (len(rows) < FEW_VARIANTS and before % EVERY):
+            return self._run(None, rows)
+        values = self._run(None, self._with_intact(rows))
+        self.checked += 1
+        if subject.differs(float(values[0])) and subject.adapter.takes_batches:
+            facts.one_by_one = True
+            values = self._run(None, self._with_intact(rows))
+        subject.check_route(float(values[0]), f"with nothing removed (removal={self.removal!r})")
+        return values[1:]
+
+    def _with_intact(self, rows: Tensor) -> Tensor:
+        return torch.cat([torch.ones_like(rows[:1]), rows])  # first, so that it never runs alone
+
+    def _run(self, shortcut: Shortcut | None, rows: Tensor) -> Tensor:
+        """The values (M,) of variants (M, T), in batches that fit."""
+        values = torch.zeros(len(rows), dtype=torch.float64)
+        for batch in self._batches(shortcut, rows):
+            each = min(rows.shape[1], self.batch_positions // len(batch))  # positions, at most
+            values[batch] = run_halving(
+                batch,
+                lambda part: self._values(self._plain if shortcut is None else shortcut.runner, rows[part]),
+                lambda fewer, each=each: self._remember(each * fewer),  # type: ignore[misc]
+            )
+        return values
+
+    def _remember(self, positions: int) -> None:
+        """Memory ran out: from now on batches of this model hold no more than what is tried next."""
+        fewer = max(1, min(self.batch_positions, positions))
+        self.batch_positions = self.subject.adapter.facts.batch_positions = fewer
+
+    def _batches(self, shortcut: Shortcut | None, rows: Tensor) -> list[list[int]]:
+        """Which variants are run together, by how many positions each takes."""
+        if shortcut is None:
+            lengths = self._plain_lengths(rows)
+            # What is cut out leaves different lengths: never one batch, since padding may reach a model's answer.
+            return self._packed(lengths, lengths if self.removal == "delete" else [0] * len(lengths))
+        lengths = shortcut.lengths(rows).tolist()
+        if not shortcut.padded:
+            return list(fill(lengths, self.batch_positions))
+        if shortcut.columns:
+            # Few rows of its own, but its attention reads the whole sequence.
+            lengths = [max(length, rows.shape[1] // 8) for length in lengths]
+        return self._packed(lengths, [0] * len(lengths))
+
+    def _packed(self, lengths: list[int], apart: list[int]) -> list[list[int]]:
+        """Batches of one value of `apart` each."""
+        batches = []
+        for value in dict.fromkeys(apart):
+            own = [i for i, of in enumerate(apart) if of == value]
+            batches += [[own[b] for b in batch] for batch in pack([lengths[i] for i in own], self.batch_positions)]
+        return batches
+
+    def _plain_lengths(self, rows: Tensor) -> list[int]:
+        if self.removal == "delete":
+            return [int(n) for n in rows.sum(1)]
+        return [self.subject.adapter.batch_positions(self.subject.encoded)] * len(rows)
+
+    def _values(self, runner: Any, keep: Tensor) -> Tensor:
+        with self._cast():
+            logits = runner(keep.to(self._device))
+        name = self.subject.adapter.name
+        if len(logits) != len(keep):
+            raise ModelError(f"{name} answers a batch of {len(keep)} inputs with {len(logits)} rows of logits")
+        values = self.subject.target.value(logits.float() if self.rough else logits).double().cpu()
+        if not torch.isfinite(values).all():
+            row = int((~torch.isfinite(values)).nonzero()[0])
+            removed = [self.subject.encoded.names[i] for i in (~keep[row]).nonzero()[:, 0].tolist()]
+            raise ModelError(f"{name} answers with NaN or infinite logits when {removed[:8]} is removed")
+        return values
+
+    def _cast(self) -> AbstractContextManager[object]:
+        return torch.autocast(self._device.type, torch.bfloat16) if self.rough else nullcontext()
+
+
+class _Disagreement(Exception):
+    """A quicker way and plain masking do not agree."""

@@ -1,0 +1,40 @@
+"""A model that takes a mask and does not heed it is refused: its removals would all be zero, and mean nothing."""
+
+import torch
+from torch import Tensor
+
+from looprop.errors import ModelError
+from looprop.models.agreement import least_rounding
+from looprop.models.subject import Subject
+
+
+def refuse_ignored_mask(subject: Subject, values: Tensor) -> None:
+    """Raise if removals changed nothing, barring nearly everything changes nothing, and yet other tokens do.
+
+    values: (M,) of some variants.
+    """
+    adapter, output = subject.adapter, subject.output
+    still = least_rounding(subject.known.size, subject.known.dtype)
+    if not adapter.takes_mask or float((values - output).abs().max()) > still or len(subject.encoded) < 2:
+        return
+    length = len(subject.encoded)
+    keep = torch.ones(2, length, dtype=torch.bool, device=adapter.device)
+    keep[1] = False
+    keep[1, [*sorted(subject.encoded.fixed), length // 2]] = True  # as little as a Transformer can read
+    positions = subject.target.positions
+    with adapter.evaluating(), torch.inference_mode():
+        if _apart(subject, adapter.forward(adapter.masked(subject.encoded, keep), positions=positions)) > still:
+            return
+        others = adapter.replaced(subject.encoded, keep, int(subject.encoded.inputs["input_ids"][0, 0]))
+        if _apart(subject, adapter.forward(others, positions=positions)) <= still:
+            return  # nothing that it reads matters to it
+    raise ModelError(
+        f"{adapter.name} takes an attention mask and ignores it: with nearly every token masked it answers as before, "
+        "and with other tokens it does not. Removing by attention mask means nothing there: use removal='mask-token', "
+        "'pad-token' or 'delete'"
+    )
+
+
+def _apart(subject: Subject, logits: Tensor) -> float:
+    values = subject.target.value(logits)
+    return float((values[1] - values[0]).abs())
