@@ -98,7 +98,7 @@ class Original:
 
     def _sites(self) -> int | None:
         try:
-            return self.adapter.attention_layers(self.subjects[0].encoded)
+            return self.adapter.attention_sites(self.subjects[0].encoded)
         except LoopropError:
             return None
 

@@ -36,12 +36,15 @@ def keep_site(site: AttentionSite) -> Kept | None:
         return None
     query, key, value = site.query.detach(), site.key.detach(), site.value.detach()
     if not site.fused:
-        if site.bias is None or query.dim() != 4 or value.dim() != 4:
+        if site.bias is None or query.dim() not in (3, 4) or value.dim() not in (3, 4):
             return None
-        return Kept(key[0], value[0], site.bias[0], site.scale)
+        # Heads that are folded into the batch stand first then, as they do in the one row of a batch.
+        key, value, bias = (x[0] if x.dim() == 4 else x for x in (key, value, site.bias))
+        return Kept(key, value, bias, site.scale) if len(key) == len(value) else None
     mask = additive_mask(site.mask, site.causal, query.shape[2], key.shape[2], query)
     if mask is not None:
         mask = mask.reshape(-1, *mask.shape[-2:]) if mask.dim() == 4 else mask.expand(1, *mask.shape[-2:])
+        mask = mask.expand(-1, query.shape[2], -1)  # it may be one for all rows
     return Kept(shared_by_groups(key, query)[0], shared_by_groups(value, query)[0], mask, site.scale)
 
 
@@ -83,8 +86,15 @@ def carrying(sites: list[Kept], rows: Tensor, barred: Tensor) -> SiteMode:
         kept, key, value = sites[call.layer - 1], *(shared_by_groups(x, call.query) for x in (call.key, call.value))
         return carried_values(kept, carried_weights(kept, call.query, key, rows, barred), value, rows)
 
-    written = WrittenSite(
-        weights=lambda layer, query, key: carried_weights(sites[layer - 1], query, key, rows, barred),
-        values=lambda layer, weights, value: carried_values(sites[layer - 1], weights, value, rows),
-    )
-    return SiteMode(fused=fused, written=written)
+    def unfolded(tensor: Tensor) -> Tensor:
+        """Heads in a dimension of their own: (N H, k, d) -> (N, H, k, d)."""
+        return tensor.reshape(len(rows), -1, *tensor.shape[1:]) if tensor.dim() == 3 else tensor
+
+    def weights(layer: int, query: Tensor, key: Tensor) -> Tensor:
+        return carried_weights(sites[layer - 1], unfolded(query), unfolded(key), rows, barred)
+
+    def values(layer: int, weights: Tensor, value: Tensor) -> Tensor:
+        out = carried_values(sites[layer - 1], unfolded(weights), unfolded(value), rows)
+        return out.flatten(0, 1) if weights.dim() == 3 else out
+
+    return SiteMode(fused=fused, written=WrittenSite(weights, values))

@@ -109,10 +109,11 @@ class RelevanceMode(TorchFunctionMode):
 
     def finish(self, output: Tensor) -> None:
         """Check the model's output before relevance starts from it."""
-        missing = [layer for layer in self.plan.layers if layer > len(self.sites)]
+        layers = self.sites[-1].layer if self.sites else 0
+        missing = [layer for layer in self.plan.layers if layer > layers]
         if missing:
             names = ", ".join(map(str, missing))
-            raise PlanError(f"the plan names layer {names}, but this model has {len(self.sites)} attention layers")
+            raise PlanError(f"the plan names layer {names}, but this model has {layers} attention layers")
         last = Call(self, "output", None, (output,), {})
         if not output.requires_grad:
             last.check_held()

@@ -102,7 +102,7 @@ def _count_rows(subject: Subject, keep: Tensor) -> Tensor:
 
 def _attention_sites(subject: Subject) -> int:
     try:
-        return subject.adapter.attention_layers(subject.encoded)
+        return subject.adapter.attention_sites(subject.encoded)
     except Exception:  # not known to the engine, or too large for it: its last attention is not known
         return 0
 
