@@ -6,14 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from torch import nn
 
 from evaluation.tiny import save_tiny, tiny_model, tiny_tokenizer
+from looprop.errors import ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.loading import load_adapter
 from looprop.running.identity import compare, plain
 from looprop.running.model_identity import model_identity
 from looprop.running.opening import OldManifestWarning, open_store
+from looprop.running.ray.sending import load_again
 from looprop.workbench import Workbench
 
 
@@ -56,6 +59,18 @@ def test_what_a_model_was_used_for_does_not_matter(before: tuple[Path, dict]) ->
         Workbench(adapter).explain(["a great film", "not bad"], "cp-lrp")
         Workbench(adapter).explain("a great film", "loo")
         assert model_identity(adapter) == before[1]
+
+
+def test_a_worker_that_loads_another_configuration_refuses(tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path / "model")
+    adapter = load_adapter(folder)
+    identity = json.loads(json.dumps(model_identity(adapter)))
+    assert adapter.origin is not None
+    loaded = load_again(adapter.origin, identity, device=torch.device("cpu"))
+    assert model_identity(loaded) == identity
+    edited(folder, "config.json", hidden_act="relu")
+    with pytest.raises(ModelError, match=r"is not the model of the driver, changed: .*configuration\.hidden_act"):
+        load_again(adapter.origin, identity, device=torch.device("cpu"))
 
 
 class Other(nn.LayerNorm):

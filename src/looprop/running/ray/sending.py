@@ -66,7 +66,7 @@ def unpack_work(parcel: Parcel, device: torch.device) -> Any:
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, pid: Any) -> Adapter:
             kind, *rest = pid
-            adapter: Adapter = _load(*rest, device=device) if kind == "named" else pickle.loads(rest[0])
+            adapter: Adapter = load_again(*rest, device=device) if kind == "named" else pickle.loads(rest[0])
             adapter.model.to(device)
             if device.type == "cuda":
                 adapter.facts.batch_positions = positions_that_fit(adapter, torch.cuda.mem_get_info(device)[0])
@@ -75,7 +75,8 @@ def unpack_work(parcel: Parcel, device: torch.device) -> Any:
     return Unpickler(io.BytesIO(parcel.content)).load()
 
 
-def _load(origin: Origin, identity: dict[str, Any], *, device: torch.device) -> Adapter:
+def load_again(origin: Origin, identity: dict[str, Any], *, device: torch.device) -> Adapter:
+    """The model of the driver from this machine; raises if it is another one here."""
     # Loaded for an accelerator, weights keep the dtype of their file; for the CPU they become float32. The driver chose
     # which.
     if origin.accelerated and device.type == "cpu":
