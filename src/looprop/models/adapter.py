@@ -327,8 +327,8 @@ class Adapter(ABC):
     def _answers_alike_with_padding(self, encoded: Encoded) -> bool:
         shorter = encoded.only([i for i in range(len(encoded)) if i != self.spare_position(encoded)])
         with self.evaluating():
-            alone = self.forward(self.collate([shorter])[0])
             try:
+                alone = self.forward(self.collate([shorter])[0])
                 beside = self.forward(self.collate([shorter, encoded])[0])[:1]
             except Exception:  # a model that checks what it gets
                 return False

@@ -82,8 +82,11 @@ class PlacedAnswers(TextAdapter):
         return AnswerRows(inside=tuple((encoded.inputs[MARKS][0] & (START | END)).nonzero()[:, 0].tolist()))
 
     def spare_position(self, encoded: Encoded) -> int:
-        """One in the middle that no answer is read from."""
-        free = [i for i in range(len(encoded)) if i not in self.answer_rows(encoded).inside]
+        """One in the middle that no answer is read from, and no separator if there is another."""
+        read = self.answer_rows(encoded).inside
+        free = [i for i in self.candidates(encoded) if i not in read] or [
+            i for i in range(len(encoded)) if i not in read
+        ]
         return free[len(free) // 2]
 
 
