@@ -26,14 +26,18 @@ pinned = pytest.mark.skipif(
 )
 
 
+# What is known to be wrong: an entry that is right by now has to go.
+KNOWN: set[str] = set()
+
+
 def test_nothing_is_wrong_and_nothing_crashes() -> None:
-    bad = [
-        f"{table.name_of(record)} {method}: {cell}"
+    bad = {
+        f"{table.name_of(record)} {method} {cell['verdict']}"
         for record in RECORDS
         for method, cell in record["cells"].items()
         if cell["verdict"] not in ("ok", "refused", "none")
-    ]
-    assert bad == []
+    }
+    assert bad == KNOWN
 
 
 def test_every_refusal_says_what_is_in_the_way() -> None:

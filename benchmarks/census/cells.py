@@ -49,18 +49,20 @@ def examine(head: str, architecture: str, class_name: str, length: int = LENGTH)
         model = build(head, architecture, class_name)
     except CannotBuildError as error:
         return {**record, "unbuilt": str(error)}
-    refusal = ""
+    refusal, by_name = "", False
     for case in ways(head, architecture, model, length):
         try:
             subject = _bound(case)
         except (ModelError, InputError) as error:
-            refusal = refusal or f"load: {line(error)}"
+            refusal, by_name = refusal or line(error), True
             continue
         except Exception as error:  # the model itself does not run so
-            refusal = refusal or f"load: {type(error).__name__}: {line(error)}"
+            refusal = refusal or f"{type(error).__name__}: {line(error)}"
             continue
         cells = {name: vars(cell_of(check, case, subject)) for name, check in CHECKS.items()}
         return {**record, "route": case.route, "refusal": refusal, "cells": cells}
+    if by_name:
+        return {**record, "refusal": refusal, "cells": {name: vars(Cell("refused", refusal)) for name in CHECKS}}
     return {**record, "unbuilt": refusal}
 
 

@@ -91,7 +91,8 @@ def integrated_gradients(subject: Subject) -> Scores | None:
             end = adapter.explained_values(encoded)
             if end.shape[:2] != (1, len(encoded)):
                 return None
-            table = next(m for m in adapter.model.modules() if getattr(m, "weight", None) is adapter.explained_weight)
+            tables = (m for m in adapter.model.modules() if getattr(m, "weight", None) is adapter.explained_weight)
+            table = next(m for m in tables if not isinstance(m, nn.Linear))  # a read-out may share it
             handle = table.register_forward_hook(scaled)
             try:
                 answer = value(subject, adapter.whole(encoded, STEPS))

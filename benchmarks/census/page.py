@@ -58,7 +58,7 @@ def text(records: list[Record], versions: dict[str, str]) -> str:
 def _summary(records: list[Record]) -> str:
     built = [record for record in records if record["cells"]]
     verdicts = Counter(cell["verdict"] for record in built for cell in record["cells"].values())
-    main = {r["architecture"] for r in records if r["head"] in MAIN}
+    main = {r["architecture"] for r in built if r["head"] in MAIN}
     works = {
         method: len(
             {r["architecture"] for r in built if r["head"] in MAIN and r["route"] == "load" and _good(r, method)}

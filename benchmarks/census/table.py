@@ -35,7 +35,8 @@ def name_of(record: Record) -> str:
 
 def write(path: Path, records: Iterable[Record], versions: dict[str, str]) -> None:
     """One line per pair, in the order of the library's lists."""
-    lines = [json.dumps(record, ensure_ascii=False) for record in records]
+    kept = [{key: value for key, value in record.items() if key != "seconds"} for record in records]
+    lines = [json.dumps(record, ensure_ascii=False) for record in kept]
     about = json.dumps(versions)
     path.write_text(f'{{"versions": {about},\n"pairs": [\n' + ",\n".join(lines) + "\n]}\n", encoding="utf-8")
 

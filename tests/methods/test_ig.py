@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import tiny
 import zoo
-from looprop.errors import InputError, RuleError, UnknownNameError
+from looprop.errors import InputError, ModelError, RuleError, UnknownNameError
 from looprop.methods.ig import IntegratedGradients, IntegratedGradientsWarning
 from looprop.methods.registry import make_method
 from looprop.models.encoded import partition
@@ -230,3 +230,13 @@ def test_baselines_that_an_input_does_not_have() -> None:
         make_method("ig", baseline="mask").attribute(
             [subject_of("bert", adapter=TextClassifier(zoo.build("bert"), Tokens()))]
         )
+
+
+def test_a_model_that_cannot_be_differentiated_is_refused_by_name() -> None:
+    class OnlyPredicts(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            assert not x.requires_grad, "train me in training mode"
+            return x.sum(1, keepdim=True)
+
+    with pytest.raises(ModelError, match=r"OnlyPredicts cannot be differentiated .*train me.* use 'loo'"):
+        attribute(OnlyPredicts(), torch.randn(1, 4), "ig", target=0)

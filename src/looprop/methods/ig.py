@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looprop.errors import InputError, UnknownNameError
+from looprop.errors import InputError, LoopropError, ModelError, UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.models.subject import Subject
 
@@ -131,8 +131,17 @@ class _Line:
         along = self.start[: int(with_start)]
         with torch.enable_grad():
             points = self._points(places).requires_grad_()
-            values = self._run(torch.cat([along, points]))
-            (gradient,) = torch.autograd.grad(values[len(along) :].sum(), points)
+            try:
+                values = self._run(torch.cat([along, points]))
+                (gradient,) = torch.autograd.grad(values[len(along) :].sum(), points)
+            except (AssertionError, RuntimeError) as error:
+                if isinstance(error, (LoopropError, torch.OutOfMemoryError)):
+                    raise
+                said = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+                raise ModelError(
+                    f"{self.subject.adapter.name} cannot be differentiated as it predicts ({said}): use 'loo', which "
+                    "needs no gradient"
+                ) from error
         return gradient.sum(0, keepdim=True), values[: len(along)].tolist()
 
     def _points(self, places: Tensor) -> Tensor:
