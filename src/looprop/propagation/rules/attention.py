@@ -120,6 +120,8 @@ def softmax(call: Call) -> Any:
         product = site.query.detach() @ right.detach() * trace.factor if _multiplies(site.query, right) else None
         if product is not None and product.shape[-2:] == scores.shape[-2:] and product.numel() == scores.numel():
             site.bias = scores.detach() - product.reshape(scores.shape)  # heads may have been folded into the batch
+        elif product is not None and (*product.shape[:-1], product.shape[-1] + 1) == scores.shape:
+            site.bias, site.sink = scores.detach()[..., :-1] - product, scores.detach()[..., -1:]
     return mark(weights, mode.fresh.but(site=site.number, held="" if weights.requires_grad else "weights"))
 
 
