@@ -38,13 +38,16 @@ class Surrogate:
         self._step = 0.0
         self._direction: Tensor | None = None
         self._noted = False
+        self._inputs: list[Tensor] = []
 
     @property
     def explained(self) -> Tensor:
         """The explained tensor at the input itself."""
         if not self._noted:
             raise InputError("a surrogate first has to run at the explained input itself")
-        return self._values[0][0]
+        if len(self._inputs) != 1:
+            raise InputError(f"a surrogate moves one explained input, and this model has {len(self._inputs)}")
+        return self._inputs[0]
 
     @contextmanager
     def at(self, direction: Tensor | None = None, step: float = 0.0) -> Iterator[None]:
@@ -62,6 +65,8 @@ class Surrogate:
     def start(self, x: Tensor) -> Tensor:
         """The explained tensor, moved."""
         (first,) = self._met(x)
+        if not self._noted:
+            self._inputs.append(first)
         return first.clone() if self._direction is None else first + self._step * self._direction
 
     def held(self, value: Tensor) -> Tensor:
