@@ -18,7 +18,6 @@ from attacks.catalogue import CAMPAIGNS, Campaign
 from attacks.verdict import KINDS, HangError, Outcome, WrongError
 from looprop.errors import LoopropError
 
-
 # A case that waits may take this many times as long as one that computes: others use the machine, too.
 PATIENCE = 6
 
