@@ -137,6 +137,8 @@ def _conservation(case: Case, subject: Subject) -> str:
     """Without additive parameters CP-LRP adds up to the logit, read where positions have been added."""
     if getattr(getattr(getattr(case.model, "model", case.model), "config", None), "model_type", "") in OWN_CONSTANTS:
         raise NothingToHoldError("its own arithmetic adds a constant to an activation")
+    if subject.adapter.two_stacks:
+        raise NothingToHoldError("what the decoder has said already keeps a share")
     bare = case.subject(oracles.without_additive_parameters(case))
     readout = "word" if bare.adapter.explained_weight is None else "sum"
     scores = _scores("cp-lrp", bare, readout=readout)

@@ -158,5 +158,6 @@ def rows_of_rollout(case: Case, subject: Subject) -> NDArray[np.float64] | None:
         flow = (weights + torch.eye(length)) / 2 @ flow
     own = flow[-len(subject.encoded) :]
     means = [flow.mean(0), own.mean(0), torch.cat([flow[:1], own]).mean(0)]
-    rows: NDArray[np.float64] = torch.stack([*flow, *means])[:, -len(subject.encoded) :].double().numpy()
+    spans = [(first + last) / 2 for first in flow for last in flow]  # an answer is read where it starts and ends
+    rows: NDArray[np.float64] = torch.stack([*flow, *means, *spans])[:, -len(subject.encoded) :].double().numpy()
     return rows

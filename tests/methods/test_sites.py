@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+import looprop
 from looprop.errors import InputError
 from looprop.methods.registry import make_method
 from looprop.models.subject import Subject
@@ -151,7 +152,7 @@ def test_first_order_is_exact_in_one_layer(way: str, length: int) -> None:
     np.testing.assert_allclose(found[1:], leave_one_out(subject)[1:], atol=1e-12)
 
 
-@pytest.mark.parametrize("way", ["fused", "written", "folded", "twice"])
+@pytest.mark.parametrize("way", ["fused", "written", "folded", "twice", "with_sink"])
 @pytest.mark.parametrize("length", [5, 12, 33])
 def test_all_rows_are_leave_one_out_in_three_layers(way: str, length: int) -> None:
     subject = subject_of(WAYS[way], 3, length=length)
@@ -229,6 +230,15 @@ def test_looprop_refuses_what_it_does_not_understand(way: Callable[..., Tensor],
 def test_looprop_refuses_keys_that_are_none_of_the_input() -> None:
     with pytest.raises(InputError, match="has 13 keys where the input has 9 positions"):
         make_method("looprop").attribute([subject_of(fused, 2, positions=4)])
+
+
+@pytest.mark.parametrize("method", ["looprop", "rollout"])
+def test_plain_tensors_are_refused(method: str) -> None:
+    def attend(x: Tensor) -> Tensor:
+        return ((x @ x.transpose(1, 2)).softmax(-1) @ x)[:, 0, :2]
+
+    with pytest.raises(InputError, match="no meaning for a plain tensor model"):
+        looprop.attribute(attend, torch.randn(2, 3, 6), method, target=0)
 
 
 def test_a_flow_that_the_answer_does_not_use_has_no_effect() -> None:

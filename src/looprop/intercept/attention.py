@@ -80,6 +80,8 @@ class AttentionSite:
     asked: the query and the key of a fused call, as weak references.
     query, key, value: (B, H, T, d) as the model gave them; output: (B, H, T, d); weights: (B, H, T, T), written-out
         form only, as they meet the values: what an attention sink takes is left out.
+    bias: what was added to the product of queries and keys, where that is known, and sink: the score of a sink beside
+        the keys, (B, H, T, 1).
     products: how often weights met values; a site with two outputs has no single one. changed: whether they were
         others by then than the softmax had made.
     """
@@ -97,6 +99,7 @@ class AttentionSite:
     weights: Tensor | None = None
     output: Tensor | None = None
     bias: Tensor | None = None
+    sink: Tensor | None = None
     products: int = 0
     changed: bool = False
 

@@ -18,14 +18,15 @@ from looprop.intercept.sites import SiteMode, WrittenSite
 
 @dataclass(frozen=True)
 class Kept:
-    """One site of the intact input: keys and values (H, T, d), what is added to the scores (H or 1, T, T), and their
-    scale.
+    """One site of the intact input: keys and values (H, T, d), what is added to the scores (H or 1, T, T), their scale,
+    and the scores of a sink (H, T, 1).
     """
 
     key: Tensor
     value: Tensor
     mask: Tensor | None
     scale: float | None
+    sink: Tensor | None = None
 
 
 def keep_site(site: AttentionSite) -> Kept | None:
@@ -40,7 +41,8 @@ def keep_site(site: AttentionSite) -> Kept | None:
             return None
         # Heads that are folded into the batch stand first then, as they do in the one row of a batch.
         key, value, bias = (x[0] if x.dim() == 4 else x for x in (key, value, site.bias))
-        return Kept(key, value, bias, site.scale) if len(key) == len(value) else None
+        sink = None if site.sink is None else site.sink[0]
+        return Kept(key, value, bias, site.scale, sink) if len(key) == len(value) else None
     mask = additive_mask(site.mask, site.causal, query.shape[2], key.shape[2], query)
     if mask is not None:
         mask = mask.reshape(-1, *mask.shape[-2:]) if mask.dim() == 4 else mask.expand(1, *mask.shape[-2:])
@@ -49,7 +51,8 @@ def keep_site(site: AttentionSite) -> Kept | None:
 
 
 def carried_weights(kept: Kept, query: Tensor, key: Tensor, rows: Tensor, barred: Tensor) -> Tensor:
-    """Attention weights (N, H, k, T) of rows (N, k) of N variants whose keys barred (N, T) are gone.
+    """Attention weights (N, H, k, T) of rows (N, k) of N variants whose keys barred (N, T) are gone; a sink has a
+    column of its own after them.
 
     query, key: (N, H, k, d) of the rows themselves.
     """
@@ -62,7 +65,10 @@ def carried_weights(kept: Kept, query: Tensor, key: Tensor, rows: Tensor, barred
     if kept.mask is not None:
         scores = scores + kept.mask[:, rows].transpose(0, 1)
     # Filled, not added: the own key of a row without any key left is no number, and is barred with it.
-    return torch.softmax(scores.masked_fill_(barred[:, None, None], -math.inf), -1).nan_to_num_(0.0)
+    scores = scores.masked_fill_(barred[:, None, None], -math.inf)
+    if kept.sink is not None:
+        scores = torch.cat([scores, kept.sink[:, rows].transpose(0, 1)], -1)
+    return torch.softmax(scores, -1).nan_to_num_(0.0)
 
 
 def carried_values(kept: Kept, weights: Tensor, value: Tensor, rows: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from looprop.models.facts import SHORTEST_PROOF, Facts
 from looprop.models.positions import Positions, positions_of
 from looprop.models.target import Target, TargetLike, resolve_target
 from looprop.models.traced import Traced
-from looprop.propagation.modules import evaluating
+from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
 from looprop.propagation.tape import Tape, relevance, unseen
 
@@ -157,11 +157,13 @@ class Adapter(ABC):
     @torch.no_grad()
     def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
         """The model's own answer to one input, by which every other route is measured, checked to be numbers."""
-        with self.evaluating(), PathMode() as mode:
+        # What is compiled would be compiled anew for a mode that looks on: its path stays unknown.
+        watching = nullcontext() if has_compiled(self.model) else PathMode()
+        with self.evaluating(), watching as mode:
             logits = self.forward(encoded.inputs, positions=positions)[0]
         if not torch.isfinite(logits).all():
             raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
-        self._last = (encoded.inputs, positions, Intact(logits, mode.path))
+        self._last = (encoded.inputs, positions, Intact(logits, 0 if mode is None else mode.path))
         return self._last[2]
 
     def take_intact(self, encoded: Encoded, positions: int) -> Intact | None:

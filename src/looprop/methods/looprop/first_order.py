@@ -111,6 +111,10 @@ def _both(first: AbstractContextManager[object], second: AbstractContextManager[
 def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
     """The first-order effect of every removal, with nothing inside an attention block linearised."""
     adapter = subject.adapter
+    if not adapter.tokens:
+        raise InputError(
+            "looprop has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
+        )
     if adapter.two_stacks:
         raise InputError(
             "looprop has no meaning for an encoder-decoder yet: the rows of its two stacks are not told apart; use loo"
@@ -127,10 +131,6 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
         within=_both(unfollowed, noting),
     ) as traced:
         tape, logits, value = traced.tape, traced.logits, traced.value(subject.target)
-        if not adapter.tokens:
-            raise InputError(
-                "looprop has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
-            )
         outputs = [site.output for site in tape.sites if site.output is not None]
         sums = [r.out for r in reductions if r.out.requires_grad]
         asked_for = [*outputs, *sums]

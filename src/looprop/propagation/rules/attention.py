@@ -11,7 +11,7 @@ from looprop.intercept.attention import AttentionCall, AttentionSite, attention_
 from looprop.propagation import operations
 from looprop.propagation.call import Trace, mark, trace_of
 from looprop.propagation.degrees import degree, noted
-from looprop.propagation.gradients import epsilon_factor, scale_gradient, weigh_gradient
+from looprop.propagation.gradients import epsilon_factor, hold, scale_gradient, weigh_gradient
 from looprop.propagation.rules.base import rule
 from looprop.propagation.rules.coefficients import router_weights
 
@@ -27,7 +27,7 @@ def fused(call: Call) -> Any:
     """scaled_dot_product_attention.  AttnLRP: V gets 1/2 of the gradient, Q and K 1/4; CP-LRP: all of it to V."""
     mode = call.mode
     given = AttentionCall.parse(len(mode.sites) + 1, call.args, call.kwargs)
-    mask = given.mask.detach() if isinstance(given.mask, Tensor) else given.mask
+    mask = hold(given.mask) if isinstance(given.mask, Tensor) else given.mask
     if isinstance(given.mask, Tensor) and given.mask.requires_grad and call.plan.epsilon:
         raise call.refuse("its mask depends on activations, for which a positive epsilon is not defined")
     site = AttentionSite.after(mode.sites, given)
@@ -37,7 +37,7 @@ def fused(call: Call) -> Any:
     elif call.plan.epsilon:
         out = _unfused(call, given, rule)
     elif rule == "cp":
-        held = given.but(query=given.query.detach(), key=given.key.detach(), mask=mask)
+        held = given.but(query=hold(given.query), key=hold(given.key), mask=mask)
         out = noted(call, held.run(), degree(given.value))
     else:
         out = _split(call, given)
@@ -77,7 +77,7 @@ def _unfused(call: Call, given: AttentionCall, rule: str) -> Tensor:
         total = scores + mask
         scores = weigh_gradient(scores, epsilon_factor(total.detach(), epsilon))
     weights = _masked_softmax(scores, mask)
-    weights = weights.detach() if rule == "cp" else weights
+    weights = hold(weights) if rule == "cp" else weights
     out = weights @ value
     return weigh_gradient(out, epsilon_factor(out.detach(), epsilon, shares=_shares(weights, value)))
 
@@ -113,13 +113,15 @@ def softmax(call: Call) -> Any:
     site = AttentionSite.after(mode.sites)
     weights = call.run()
     if call.plan.rule(site.layer) == "cp":
-        weights = weights.detach()
+        weights = hold(weights)
     if mode.record and trace.product is not None:
         site.query, right = trace.product
         site.key, site.weights, site.scale = right.transpose(-2, -1), weights, trace.factor
         product = site.query.detach() @ right.detach() * trace.factor if _multiplies(site.query, right) else None
         if product is not None and product.shape[-2:] == scores.shape[-2:] and product.numel() == scores.numel():
             site.bias = scores.detach() - product.reshape(scores.shape)  # heads may have been folded into the batch
+        elif product is not None and (*product.shape[:-1], product.shape[-1] + 1) == scores.shape:
+            site.bias, site.sink = scores.detach()[..., :-1] - product, scores.detach()[..., -1:]
     return mark(weights, mode.fresh.but(site=site.number, held="" if weights.requires_grad else "weights"))
 
 

@@ -74,7 +74,7 @@ def _ways(subject: Subject) -> Iterator[Shortcut]:
 def program(subject: Subject) -> Program:
     """What kind of program the input runs; looked at once per sequence of operations."""
     programs = subject.adapter.facts.programs
-    if subject.path not in programs and len(programs) >= MOST_PATHS:
+    if not subject.path or (subject.path not in programs and len(programs) >= MOST_PATHS):
         return Program(decides=True, reads_ids=True)
     if subject.path not in programs:
         programs[subject.path] = program_of(
