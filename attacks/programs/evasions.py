@@ -89,7 +89,6 @@ WAYS: dict[str, Callable[[Tensor], Tensor]] = {
     "checkpoint": lambda x: checkpoint(torch.tanh, x, use_reentrant=False),
     "log_softmax": lambda x: F.log_softmax(x, -1),
     "deviation added": lambda x: x + x.std(-1, keepdim=True, correction=0),
-    "logsumexp": lambda x: torch.logsumexp(x, -1, keepdim=True).expand_as(x),
     "cumprod": lambda x: torch.cumprod(x, -1),
     "prod": lambda x: x.prod(-1, keepdim=True).expand_as(x),
     "variance": lambda x: x.var(-1, keepdim=True, correction=0).sqrt().expand_as(x) + x,
@@ -105,6 +104,7 @@ COEFFICIENTS: dict[str, Callable[[Tensor], Tensor]] = {
     "exp": torch.exp,
     "sigmoid": torch.sigmoid,
     "cos": torch.cos,
+    "logsumexp": lambda x: torch.logsumexp(x, -1, keepdim=True).expand_as(x),
     "power of itself": lambda x: x.abs() ** x,
     "tanh + 1": lambda x: torch.tanh(x) + 1,
     # Of a sum over constants: the softmax of a product of two activations is an attention, whoever wrote it.
