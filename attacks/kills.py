@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -28,6 +30,7 @@ POINTS = [
     (Path, "mkdir"),
     (os, "write"),
 ]
+TESTS = Path(__file__).parents[1] / "tests"
 # Kills of one run, before it may finish.
 ROUNDS = 6
 
@@ -143,18 +146,30 @@ def killed_command(dice: np.random.Generator, place: Path) -> int:
     return killed
 
 
+def killed_store(dice: np.random.Generator, place: Path) -> int:
+    """A run of cheap rows killed before, after and halfway through every write: the campaign of the tests."""
+    count = 40
+    command = [sys.executable, "-m", "running.kills", str(count), str(int(dice.integers(10**6)))]
+    known = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    # Forked from a small process of its own, which has neither torch nor threads.
+    done = subprocess.run(command, cwd=TESTS, env=known, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise WrongError(f"{' '.join(command[2:])}: {done.stderr[-300:]}")
+    return count
+
+
 def prepare() -> None:
     """Makes what all cases share."""
     prepared()
 
 
 def case(seed: int) -> Outcome:
-    """Some kills of one run, or of one command."""
+    """Some kills of one run, of one command, or of a run at each of its writes."""
     dice = np.random.default_rng([seed, 5])
     prepared()
     place = Path(tempfile.mkdtemp(prefix="attack"))
     try:
-        killed = (killed_command if seed % 3 == 0 else killed_run)(dice, place)
+        killed = (killed_command, killed_run, killed_store)[seed % 3](dice, place)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     return Outcome("right", f"{killed} kills", tries=killed)

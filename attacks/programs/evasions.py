@@ -55,7 +55,7 @@ def _hooked(x: Tensor) -> Tensor:
     return y
 
 
-def _own_gradient(x: Tensor) -> Tensor:
+def own_gradient(x: Tensor) -> Tensor:
     with torch.enable_grad():
         leaf = x if x.requires_grad else x.detach().requires_grad_()
         return torch.autograd.grad((leaf**3).sum(), leaf, create_graph=True)[0]
@@ -89,15 +89,13 @@ WAYS: dict[str, Callable[[Tensor], Tensor]] = {
     "checkpoint": lambda x: checkpoint(torch.tanh, x, use_reentrant=False),
     "log_softmax": lambda x: F.log_softmax(x, -1),
     "deviation added": lambda x: x + x.std(-1, keepdim=True, correction=0),
-    "logsumexp": lambda x: torch.logsumexp(x, -1, keepdim=True).expand_as(x),
     "cumprod": lambda x: torch.cumprod(x, -1),
     "prod": lambda x: x.prod(-1, keepdim=True).expand_as(x),
     "variance": lambda x: x.var(-1, keepdim=True, correction=0).sqrt().expand_as(x) + x,
     "fft": lambda x: torch.fft.fft(x).abs(),
     "batch norm": lambda x: F.batch_norm(torch.cat([x, x * x], 1).mT, None, None, training=True).mT[:, : x.shape[1]],
-    "own gradient": _own_gradient,
+    "own gradient": own_gradient,
     "atan2": lambda x: torch.atan2(x, x.flip(-1)),
-    "power of itself": lambda x: x.abs() ** x,
     "distance": lambda x: torch.cdist(x, x) @ x,
 }
 
@@ -106,6 +104,8 @@ COEFFICIENTS: dict[str, Callable[[Tensor], Tensor]] = {
     "exp": torch.exp,
     "sigmoid": torch.sigmoid,
     "cos": torch.cos,
+    "logsumexp": lambda x: torch.logsumexp(x, -1, keepdim=True).expand_as(x),
+    "power of itself": lambda x: x.abs() ** x,
     "tanh + 1": lambda x: torch.tanh(x) + 1,
     # Of a sum over constants: the softmax of a product of two activations is an attention, whoever wrote it.
     "softmax": lambda x: torch.softmax(x @ torch.eye(x.shape[-1], dtype=x.dtype).flip(0), -1),

@@ -123,7 +123,9 @@ def _number(call: Call) -> float:
     if call.name == "neg":
         return -1.0
     numbers = [
-        float(a) for a in call.args if isinstance(a, int | float) or (isinstance(a, Tensor) and not a.requires_grad)
+        float(a)
+        for a in call.args
+        if isinstance(a, int | float) or (isinstance(a, Tensor) and not a.requires_grad and not a.is_complex())
     ]
     return 1.0 if not numbers else 1.0 / numbers[0] if call.name == "div" else numbers[0]
 
