@@ -157,8 +157,9 @@ def test_work_that_fails_by_itself_does_not_keep_the_others_from_being_done(tmp_
 
 @pytest.mark.parametrize("ids", [["same", "same"], ["a", "b\ud800"]])
 def test_ids_that_are_not_their_own_are_refused(ids: list[str]) -> None:
-    data = make_dataset("own", "all", [Example(id, text) for id, text in zip(ids, GOOD, strict=True)])
+    examples = [Example(id, text) for id, text in zip(ids, GOOD, strict=True)]
     with pytest.raises(DataError, match=r"ids of their own, got 'same' twice|must be Unicode"):
+        data = make_dataset("own", "all", examples)
         looprop.evaluate(fragile(None), data, ["random"])
 
 
