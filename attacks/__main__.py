@@ -68,7 +68,7 @@ def main() -> int:
             again = f"python -m attacks --only {name} --seed {number} --count 1"
             print(f"\n{outcome.kind}: {outcome.note}\n    {again}", flush=True)
         if len(tally.findings) > 20:
-            numbers = " ".join(str(number) for number, _ in tally.findings[20:])
+            numbers = " ".join(str(number) for number, _ in tally.findings[20:60])
             print(f"\n{len(tally.findings) - 20} more findings, seeds {numbers}")
     heads = "".join(f"{kind:>11}" for kind in KINDS)
     print(f"\n{'campaign':<10}{'cases':>8}{'tries':>9}{heads}{'time':>11}")

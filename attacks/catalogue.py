@@ -11,13 +11,20 @@ Case = Callable[[int], Outcome]
 
 @dataclass(frozen=True)
 class Campaign:
-    """A kind of attack. module: has `case(seed)`. share: of the whole time. hang: seconds after which a case hangs."""
+    """A kind of attack. module: has `case(seed)`, and `prepare()` where cases share something that takes its time.
+
+    share: of the whole time. hang: a case that computes longer than so many seconds hangs.
+    """
 
     name: str
     module: str
     about: str
     share: float
     hang: int = HANG
+
+    def prepare(self) -> None:
+        """Everything that is done once per process, so that no case is blamed for it."""
+        getattr(import_module(self.module), "prepare", lambda: None)()
 
     def case(self, seed: int) -> Outcome:
         """One case."""

@@ -225,6 +225,11 @@ def _state(folder: Path) -> dict[str, int]:
     return {str(p.relative_to(folder)): p.lstat().st_size for p in sorted(folder.rglob("*"))}
 
 
+def prepare() -> None:
+    """Makes what all cases share."""
+    prepared()
+
+
 def case(seed: int) -> Outcome:
     """One file or folder."""
     dice = np.random.default_rng([seed, 3])

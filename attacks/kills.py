@@ -143,6 +143,11 @@ def killed_command(dice: np.random.Generator, place: Path) -> int:
     return killed
 
 
+def prepare() -> None:
+    """Makes what all cases share."""
+    prepared()
+
+
 def case(seed: int) -> Outcome:
     """Some kills of one run, or of one command."""
     dice = np.random.default_rng([seed, 5])

@@ -18,21 +18,27 @@ from attacks.catalogue import CAMPAIGNS, Campaign
 from attacks.verdict import KINDS, HangError, Outcome, WrongError
 from looprop.errors import LoopropError
 
+# A case that waits may take this many times as long as one that computes: others use the machine, too.
+PATIENCE = 6
+
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raises HangError in this block once the time is over."""
+    """Raises HangError in this block once it has computed that long, or waited some times longer."""
 
     def ring(*_: Any) -> None:
         raise HangError
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    timers = ((signal.SIGPROF, signal.ITIMER_PROF, seconds), (signal.SIGALRM, signal.ITIMER_REAL, PATIENCE * seconds))
+    before = [signal.signal(number, ring) for number, _, _ in timers]
+    for _, timer, limit in timers:
+        signal.setitimer(timer, limit)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for (number, timer, _), handler in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)
 
 
 def judged(campaign: Campaign, seed: int) -> Outcome:
@@ -54,6 +60,7 @@ def judged(campaign: Campaign, seed: int) -> Outcome:
 def _work(name: str, line: Connection) -> None:
     """A worker: answers each seed with an outcome."""
     campaign = CAMPAIGNS[name]
+    campaign.prepare()
     while (seed := line.recv()) is not None:
         line.send((seed, judged(campaign, seed)))
 
@@ -160,14 +167,15 @@ def _run(
                 if worker.line in ready:
                     try:
                         _, outcome = worker.line.recv()
-                        worker.seed = None
+                        if outcome.kind != "hang":  # whatever the alarm broke off may be broken
+                            worker.seed = None
                     except (EOFError, ConnectionError):
                         outcome = Outcome("traceback", f"the process died (exit code {worker.process.exitcode})")
-                elif time.monotonic() - worker.since > 3 * campaign.hang + 60:
+                elif time.monotonic() - worker.since > PATIENCE * campaign.hang + 300:
                     outcome = Outcome("hang", "no answer, not even to an alarm")
                 else:
                     continue
-                if worker.seed is not None:  # it died or hangs: another takes its place
+                if worker.seed is not None:  # it died or hung: another takes its place
                     worker.end()
                     workers[workers.index(worker)] = Worker(campaign)
                 tally.note(number, outcome)

@@ -65,6 +65,12 @@ def bench(kind: str) -> Any:
 KINDS = (*tiny.KINDS, "byte-level decoder")
 
 
+def prepare() -> None:
+    """Loads the models."""
+    for kind in KINDS:
+        bench(kind).explain("the film is good", "cp-lrp")
+
+
 def hostile(dice: np.random.Generator) -> str:
     """A text of random pieces, sometimes of one kind only, sometimes of random characters."""
     if dice.random() < 0.1:

@@ -23,7 +23,7 @@ from looprop.errors import InputError
 
 # Cases of the quick suite and of the whole one.
 QUICK = {"programs": 200, "models": 12, "texts": 30, "files": 24}
-WHOLE = {"programs": 1500, "models": 2 * (len(families.NAMED) + len(families.ZOO)), "texts": 250, "files": 120}
+WHOLE = {"programs": 1000, "models": len(families.NAMED) + len(families.ZOO), "texts": 120, "files": 80}
 FIRST = 20_000
 
 # Campaigns that still find something, and what.

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
+import tiny_heads
 import zoo
 from looprop.cli.main import app
 from looprop.methods import registry
@@ -23,12 +25,23 @@ from looprop.methods.names import CATALOGUE
 from looprop.metrics import base as metrics
 from looprop.propagation.rules import base as rules
 from looprop.study import parse_spec
-from tiny import tiny_classifier, tiny_decoder
+from tiny import tiny_classifier, tiny_decoder, wordpiece
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+DOCUMENTED = {
+    "google-t5/t5-small": "t5",
+    "google-bert/bert-base-uncased": "bert-mlm",
+    "dslim/bert-base-NER": "bert-ner",
+    "distilbert/distilbert-base-cased-distilled-squad": "distilbert-qa",
+    "google/gemma-3-4b-it": "gemma3",
+    "microsoft/resnet-50": "resnet",
+    "superb/wav2vec2-base-superb-ks": "wav2vec2",
+}
+"""What stands in for the models of docs/how-to/heads.md."""
 
 
 def name_of(page: Path) -> str:
@@ -47,10 +60,17 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     classifier, decoder = tiny_classifier(), tiny_decoder()
     decoder[1].chat_template = chat
     vit = zoo.vit()
-    from transformers import ViTImageProcessor
+    from transformers import ConvNextImageProcessor, ViTImageProcessor, Wav2Vec2FeatureExtractor
 
     processor = ViTImageProcessor(size={"height": 16, "width": 16})
+    sound, picture = Wav2Vec2FeatureExtractor(), ConvNextImageProcessor(size={"shortest_edge": 32})
+    small = {name: tiny_heads.model_of(name, torch.float32) for name in DOCUMENTED.values()}
+    heads = {
+        page_name: (small[name], sound if name in tiny_heads.SOUNDS else picture if name == "resnet" else wordpiece())
+        for page_name, name in DOCUMENTED.items()
+    }
     for name, parts in {
+        **heads,
         "my-model": classifier,
         "HuggingFaceTB/SmolLM2-135M-Instruct": decoder,
         "google/vit-base-patch16-224": (vit, processor),

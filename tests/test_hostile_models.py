@@ -255,7 +255,7 @@ def test_an_image_model_without_its_processor(tmp_path: Path) -> None:
     folder = attack_files.make_models(tmp_path)[2]
     assert looprop.load(folder).adapter.noun == "images"
     (folder / "preprocessor_config.json").unlink()
-    with pytest.raises(ModelError, match=r"its image processor cannot be used.*load\(\(model, None\)\)"):
+    with pytest.raises(ModelError, match=r"its processor cannot be used.*load\(\(model, None\)\)"):
         looprop.load(folder)
 
 

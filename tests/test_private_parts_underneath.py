@@ -84,6 +84,16 @@ def test_a_backward_pass_can_be_told_from_a_forward_pass() -> None:
     assert found[0] != -1, f"inside a backward pass there is no graph task: {ENGINE}/mode.py, _cut"
 
 
+def test_a_storage_can_be_known_without_being_kept() -> None:
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    x = torch.ones(3)
+    reference = StorageWeakRef(x.untyped_storage())  # type: ignore[no-untyped-call]
+    assert not reference.expired(), f"a storage that lives counts as gone: {ENGINE}/cuts.py"  # type: ignore[no-untyped-call]
+    del x
+    assert reference.expired(), f"a weak reference keeps a storage alive: {ENGINE}/cuts.py"  # type: ignore[no-untyped-call]
+
+
 class Seen(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()

@@ -79,6 +79,8 @@ def test_a_model_without_labels() -> None:
 class Reads:
     """As much of an adapter as a written target asks for."""
 
+    target_words = "class"
+
     def __init__(self, *labels: str) -> None:
         self.labels = dict(enumerate(labels))
 

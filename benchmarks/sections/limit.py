@@ -6,7 +6,7 @@ from benchmarks import cases
 from benchmarks.exchange import load_model
 from benchmarks.sections import Row, Sizes
 from benchmarks.team import OURS, Team, Turn
-from looprop.removal.set_function import ON_CPU
+from looprop.removal.checked import ON_CPU
 
 
 def operations(layers: int, width: int, tokens: int) -> float:

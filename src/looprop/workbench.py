@@ -13,6 +13,7 @@ from looprop.explanation import Explanation, Explanations
 from looprop.methods.base import Attribution, Method
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter, Removal
+from looprop.models.image_classifier import in_squares
 from looprop.models.loading import load_adapter
 from looprop.models.prompts import chat_text, generated, language_model
 from looprop.models.subject import Subject, bind, bind_encoded
@@ -150,7 +151,7 @@ class Workbench:
         return chat_text(language_model(self.adapter, "a prompt").tokenizer, prompt, system)
 
     def generate(self, text: str, max_new_tokens: int = 20) -> str:
-        """What a language model says next, by always taking the likeliest token.
+        """What a language model says next, or an encoder-decoder about a text, by always taking the likeliest token.
 
         To explain it: `m.explain(text, target="continuation:" + m.generate(text))`.
         """
@@ -206,9 +207,12 @@ def load(
     *,
     trust_remote_code: bool = False,
     device: str | torch.device | None = None,
+    patch: int | None = None,
 ) -> Workbench:
     """Load a model: a hub id, a folder, (model, tokenizer), or None for the embedded sentiment model.
 
-    Weights come from safetensors only, and no remote code runs unless asked for.
+    Weights come from safetensors only, and no remote code runs unless asked for. patch: of a model of images, the
+    pixels to a side of one feature; None for the model's own patches, or 16 where it has none.
     """
-    return Workbench(load_adapter(source, trust_remote_code=trust_remote_code, device=device))
+    adapter = load_adapter(source, trust_remote_code=trust_remote_code, device=device)
+    return Workbench(adapter if patch is None else in_squares(adapter, patch))

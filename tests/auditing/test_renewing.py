@@ -12,9 +12,9 @@ from looprop.models.subject import bind
 
 # What each kind of adapter comes to know below; a causal model reads its last row, which need not be found out.
 FOUND_OUT = {
-    "bert": {"positions", "layers", "answer_rows", "padding", "carries", "shortcuts", "programs", "runs"},
-    "llama": {"positions", "layers", "padding", "carries", "shortcuts", "programs", "runs"},
-    "vit": {"layers", "answer_rows", "leading", "carries", "programs", "runs"},
+    "bert": {"positions", "attention", "answer_rows", "padding", "bars", "carries", "shortcuts", "programs", "runs"},
+    "llama": {"positions", "attention", "padding", "bars", "carries", "shortcuts", "programs", "runs"},
+    "vit": {"attention", "answer_rows", "leading", "carries", "programs", "runs"},
 }
 
 

@@ -13,7 +13,7 @@ import looprop
 from evaluation.tiny import TEXTS, save_tiny, tiny_model, tiny_tokenizer
 from looprop.errors import DataError
 from looprop.evaluation import METRICS
-from looprop.inputs.examples import Example, make_dataset
+from looprop.inputs.examples import Dataset, Example
 from looprop.running import run_missing
 from looprop.running.opening import open_store
 from looprop.study import read_run, reproduce
@@ -157,9 +157,9 @@ def test_work_that_fails_by_itself_does_not_keep_the_others_from_being_done(tmp_
 
 @pytest.mark.parametrize("ids", [["same", "same"], ["a", "b\ud800"]])
 def test_ids_that_are_not_their_own_are_refused(ids: list[str]) -> None:
-    examples = [Example(id, text) for id, text in zip(ids, GOOD, strict=True)]
+    examples = tuple(Example(id, text) for id, text in zip(ids, GOOD, strict=True))
+    data = Dataset("own", "all", examples, labels=(), total=2, hash="")
     with pytest.raises(DataError, match=r"ids of their own, got 'same' twice|must be Unicode"):
-        data = make_dataset("own", "all", examples)
         looprop.evaluate(fragile(None), data, ["random"])
 
 

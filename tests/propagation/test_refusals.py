@@ -15,6 +15,7 @@ import tiny
 import zoo
 from looprop import Plan, relevance
 from looprop.errors import ModelError, RuleError, UnseenError
+from looprop.propagation import GRADIENT
 from propagation.pieces import DIM, W2, W, Wrapped, X, scores
 
 
@@ -199,12 +200,12 @@ def test_what_is_cut_off_may_be_looked_at() -> None:
             entropy = -(x.softmax(-1) * x.softmax(-1).log()).sum()
         if entropy > 100 or x.detach().abs().max() > 1e6:
             raise AssertionError
-        order = x.detach().mean(0).argsort()
-        return x[:, order] @ W2
+        order = x.detach().argsort(-1)
+        return x.gather(-1, order) @ W2
 
-    with torch.no_grad():
-        order = (X @ W).mean(0).argsort()
-    assert torch.equal(scores(looking), scores(lambda x: x[:, order] @ W2))
+    for row in X.split(1):
+        order = (row @ W.detach()).argsort(-1)
+        assert torch.equal(scores(looking, x=row), scores(lambda x, order=order: x.gather(-1, order) @ W2, x=row))  # type: ignore[misc]
 
 
 def test_allowing_a_detached_tensor() -> None:
@@ -270,6 +271,30 @@ def test_checkpointing_that_is_in_force(reentrant: bool) -> None:
 
     with pytest.raises(RuleError, match="gradient"):
         scores(function)
+
+
+def test_checkpointing_under_the_ordinary_gradient() -> None:
+    def function(x: Tensor) -> Tensor:
+        out = checkpoint(lambda y: torch.relu(y @ W2), x, use_reentrant=True)
+        assert isinstance(out, Tensor)
+        return out
+
+    with pytest.raises(UnseenError, match="gradient_checkpointing_disable"):
+        gradient_by_engine(function)
+
+
+def gradient_by_engine(function: Callable[[Tensor], Tensor]) -> Tensor:
+    with relevance(None, GRADIENT) as tape:
+        x = tape.watch(X)
+        return tape.relevance(function(x), x)
+
+
+def test_without_rules_nothing_is_refused() -> None:
+    """Gradient times input is whatever torch's own gradient says, also past a detached tensor."""
+    for function in (lambda x: x * x.detach(), lambda x: x * x.norm().detach(), lambda x: x * float(x.detach().sum())):
+        x = X.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(function(x).sum(), x)
+        assert torch.allclose(gradient_by_engine(function), X * gradient)
 
 
 def test_checkpointing_of_a_model_that_predicts() -> None:

@@ -213,6 +213,20 @@ def test_readers_beside_a_writer_see_one_state_or_the_other(tmp_path: Path) -> N
     assert max(reads) == len(names)
 
 
+def test_a_reader_that_is_overtaken_again_and_again_looks_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, real, left = read_store(folder), Path.read_bytes, [7]
+
+    def gone(path: Path) -> bytes:
+        if path.suffix == ".parquet" and left[0]:
+            left[0] -= 1
+            raise FileNotFoundError(path)
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", gone)
+    assert [row["example"] for row in reader.rows()] == ["a", "b"]
+    assert left == [0]
+
+
 def test_a_store_that_was_read_before_compaction_still_has_its_rows(folder: Path) -> None:
     reader = read_store(folder)
     with open_store(folder, IDENTITY) as store:

@@ -19,6 +19,7 @@ from looprop.auditing.result import Attempt, Checks, RewriteEffect
 from looprop.auditing.rewrites.base import Model, Rewrite
 from looprop.auditing.rewrites.changes import Changes, undone
 from looprop.auditing.rewrites.observing import observe
+from looprop.auditing.slopes import slope_gap
 from looprop.errors import LoopropError
 from looprop.methods.base import Method
 from looprop.methods.registry import make_method
@@ -97,7 +98,7 @@ class Original:
 
     def _sites(self) -> int | None:
         try:
-            return self.adapter.attention_layers(self.subjects[0].encoded)
+            return self.adapter.attention_sites(self.subjects[0].encoded)
         except LoopropError:
             return None
 
@@ -183,6 +184,12 @@ class Original:
         """The answer on the inputs that are checked."""
         return self.answers[method].first(CHECKED)
 
+    def _slopes(self, method: str) -> float:
+        """The largest gap between scores and measured slopes, over the inputs that are checked."""
+        pairs = zip(self.subjects[:CHECKED], self._first(method).attributions, strict=True)
+        gaps = [slope_gap(self.methods[method], subject, attribution) for subject, attribution in pairs]
+        return max((gap for gap in gaps if gap == gap), default=float("nan"))
+
     def _checked(
         self, check: Checks, randomised: Sequence[float], shifted: MethodAnswer, alone: MethodAnswer
     ) -> Checks:
@@ -194,4 +201,5 @@ class Original:
             shifted=shift.change,
             shifted_r=shift.r,
             batched=single.change,
+            slopes=self._slopes(check.method),
         )

@@ -115,17 +115,18 @@ def checks_table(checks: Sequence[Checks]) -> str:
             tip="change and r when the input's zero is moved and the model takes it off again (Kindermans et al.)",
         ),
         Column("alone or in a batch", tip="largest relative change"),
+        Column("slopes", tip="largest relative difference between scores and measured slopes of what the rules say"),
     ]
     rows: list[list[str | Cell]] = []
     for check in checks:
         if check.refused:
-            rows.append([check.method, "refused", "", "", "", ""])
+            rows.append([check.method, "refused", "", "", "", "", ""])
             continue
         shuffled = "  ".join(correlation(r) for r in check.randomised) or "–"
         shifted = f"{change_text(check.shifted, 1e-6)} %, r {correlation(check.shifted_r)}"
         shifted = "–" if math.isnan(check.shifted) else shifted
-        batched = "–" if math.isnan(check.batched) else f"{check.batched:.0e}"
-        rows.append([check.method, correlation(check.loo_r), percent(check.residual), shuffled, shifted, batched])
+        tiny = ("–" if math.isnan(value) else f"{value:.0e}" for value in (check.batched, check.slopes))
+        rows.append([check.method, correlation(check.loo_r), percent(check.residual), shuffled, shifted, *tiny])
     return table(columns, rows, sortable=False)
 
 

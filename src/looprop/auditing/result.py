@@ -68,6 +68,7 @@ class Checks:
     randomised: mean r with the explanation of the model whose weights are shuffled from the last layer down, by stages.
     shifted, shifted_r: largest relative change and mean r when the input's zero is moved and the model moves it back.
     batched: largest relative change between inputs explained alone and in one batch.
+    slopes: by how much scores by rules differ from measured slopes of what the rules say (`slopes.slope_gap`).
     loo_r: mean r with leave-one-out.
     refused: why there are none.
     """
@@ -79,6 +80,7 @@ class Checks:
     shifted: float = math.nan
     shifted_r: float = math.nan
     batched: float = math.nan
+    slopes: float = math.nan
     loo_r: float = math.nan
     refused: str = ""
 

@@ -22,6 +22,8 @@ Word = Literal["invariant", "depends on the writing", "refused", "not tested"]
 IGNORES = 0.9
 # A method that promises completeness and leaves out more than this share of the output does not keep its word.
 INCOMPLETE = 0.05
+# Scores by rules that differ by more than this from what the rules say are not what they are said to be.
+OTHER_SLOPES = 0.01
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,22 @@ def _tiny(change: float) -> str:
 
 def _flags(checks: Checks, tolerance: float) -> list[str]:
     """What each sanity check has to say; "" where it is passed."""
-    return [_ignores(checks), _batched(checks, tolerance), _shifted(checks, tolerance), _incomplete(checks)]
+    return [
+        _other_slopes(checks),
+        _ignores(checks),
+        _batched(checks, tolerance),
+        _shifted(checks, tolerance),
+        _incomplete(checks),
+    ]
+
+
+def _other_slopes(checks: Checks) -> str:
+    if not checks.slopes > OTHER_SLOPES:
+        return ""
+    return (
+        "its scores are not what its rules say: measured slopes differ by up to "
+        f"{percent(checks.slopes)} (something in the model works around the graph)"
+    )
 
 
 def _ignores(checks: Checks) -> str:

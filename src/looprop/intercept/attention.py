@@ -2,7 +2,8 @@
 
 A site is one attention of a forward pass: a single fused call of torch (`scaled_dot_product_attention`), or the same
 written out as matmul, softmax, matmul. Sites are numbered from 1 in the order of the forward pass; that is what plans
-call layers. Shapes: query (B, H, R, d), key and value (B, H', T, d); H' < H where groups of queries share keys.
+call layers, but for a call that repeats the one before it with other values (differential attention), which belongs to
+its layer. Shapes: query (B, H, R, d), key and value (B, H', T, d); H' < H where groups of queries share keys.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor
@@ -73,13 +75,21 @@ class AttentionCall:
 class AttentionSite:
     """What one attention site computed. Tensors are kept only when the mode records.
 
-    layer: 1-based, in order of the forward pass.
+    number: 1-based, in order of the forward pass. layer: the same, with calls that put the same queries to the same
+        keys counted once.
+    asked: the query and the key of a fused call, as weak references.
     query, key, value: (B, H, T, d) as the model gave them; output: (B, H, T, d); weights: (B, H, T, T), written-out
-        form only.
+        form only, as they meet the values: what an attention sink takes is left out.
+    bias: what was added to the product of queries and keys, where that is known, and sink: the score of a sink beside
+        the keys, (B, H, T, 1).
+    products: how often weights met values; a site with two outputs has no single one. changed: whether they were
+        others by then than the softmax had made.
     """
 
+    number: int
     layer: int
     fused: bool
+    asked: tuple[ReferenceType[Tensor], ReferenceType[Tensor]] | None = None
     query: Tensor | None = None
     key: Tensor | None = None
     value: Tensor | None = None
@@ -89,6 +99,20 @@ class AttentionSite:
     weights: Tensor | None = None
     output: Tensor | None = None
     bias: Tensor | None = None
+    sink: Tensor | None = None
+    products: int = 0
+    changed: bool = False
+
+    @classmethod
+    def after(cls, sites: list[AttentionSite], call: AttentionCall | None = None) -> AttentionSite:
+        """The next site, or another call of the last one: call, where it is fused. It is added to the sites."""
+        layer, asked = (sites[-1].layer, sites[-1].asked) if sites else (0, None)
+        again = asked is not None and call is not None and asked[0]() is call.query and asked[1]() is call.key
+        site = cls(len(sites) + 1, layer + (not again), fused=call is not None)
+        if call is not None:
+            site.asked = (ref(call.query), ref(call.key))
+        sites.append(site)
+        return site
 
     def all_weights(self) -> Tensor:
         """The weights (B, H, T, T): as they were, or computed again from queries and keys."""

@@ -68,3 +68,22 @@ class EmbeddedMode(InterceptMode):
             return function(*args, **kwargs)
         self.met = True
         return self.change(args[0])
+
+
+class FirstLookUpMode(InterceptMode):
+    """Only the first look-up in a table is one in that table: later ones are made in a copy that no other mode knows.
+
+    Encoder and decoder share a table in most models. The encoder's look-up comes first; the decoder's is a constant.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight, self.met = weight, 0
+
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the table holds, in any case."""
+        if _looks_up(self.weight, name, args):
+            self.met += 1
+            if self.met > 1:
+                args = (args[0], self.weight.detach(), *args[2:])
+        return function(*args, **kwargs)

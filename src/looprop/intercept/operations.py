@@ -1,6 +1,12 @@
-"""The plain name of an operation: `torch.add`, `Tensor.add_`, `Tensor.__radd__` and `aten.add.Tensor` are all `add`."""
+"""The plain name of an operation: `torch.add`, `Tensor.add_`, `Tensor.__radd__` and `aten.add.Tensor` are all `add`.
 
+What is not torch's own goes by its full name: `library::add` may do anything.
+"""
+
+from types import FunctionType
 from typing import Any
+
+OWN_NAMESPACES = frozenset({"aten", "prim", "prims"})
 
 _REVERSED = {
     "radd": "add",
@@ -11,6 +17,9 @@ _REVERSED = {
     "rpow": "rpow",
     "rmatmul": "rmatmul",
     "float": "item",
+    "int": "item",
+    "index": "item",
+    "complex": "item",
 }
 _SYNONYMS = {
     "truediv": "div",
@@ -40,12 +49,28 @@ def operation_name(function: Any) -> tuple[str, bool]:
     >>> [operation_name(f) for f in (torch.Tensor.add_, torch.Tensor.__rmul__, torch.ops.aten.mul.Tensor)]
     [('add', True), ('mul', False), ('mul', False)]
     """
+    foreign = _foreign_name(function)
+    if foreign:
+        return foreign, False
     schema = getattr(function, "_schema", None)
     name = schema.name.split("::")[-1] if schema is not None else getattr(function, "__name__", repr(function))
     if name in ("__get__", "__set__"):
         owner = getattr(getattr(function, "__self__", None), "__name__", "?")
         return f"{name.strip('_')}:{owner}", False
     return plain_name(name)
+
+
+def _foreign_name(function: Any) -> str:
+    """The full name of a function that is not torch's own; "" for torch's."""
+    schema = getattr(function, "_schema", None)
+    full = schema.name if schema is not None else getattr(function, "_qualified_op_name", "")
+    namespace, _, name = full.partition("::")
+    if name:
+        return "" if namespace in OWN_NAMESPACES else str(full)
+    home = str(getattr(function, "__module__", None))
+    if isinstance(function, FunctionType) and home.partition(".")[0] != "torch":
+        return f"{home}::{function.__name__}"
+    return ""
 
 
 def plain_name(name: str) -> tuple[str, bool]:

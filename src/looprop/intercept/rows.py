@@ -18,14 +18,15 @@ from looprop.intercept.sites import SiteMode, WrittenSite
 
 @dataclass(frozen=True)
 class Kept:
-    """One site of the intact input: keys and values (H, T, d), what is added to the scores (H or 1, T, T), and their
-    scale.
+    """One site of the intact input: keys and values (H, T, d), what is added to the scores (H or 1, T, T), their scale,
+    and the scores of a sink (H, T, 1).
     """
 
     key: Tensor
     value: Tensor
     mask: Tensor | None
     scale: float | None
+    sink: Tensor | None = None
 
 
 def keep_site(site: AttentionSite) -> Kept | None:
@@ -36,17 +37,22 @@ def keep_site(site: AttentionSite) -> Kept | None:
         return None
     query, key, value = site.query.detach(), site.key.detach(), site.value.detach()
     if not site.fused:
-        if site.bias is None or query.dim() != 4 or value.dim() != 4:
+        if site.bias is None or query.dim() not in (3, 4) or value.dim() not in (3, 4):
             return None
-        return Kept(key[0], value[0], site.bias[0], site.scale)
+        # Heads that are folded into the batch stand first then, as they do in the one row of a batch.
+        key, value, bias = (x[0] if x.dim() == 4 else x for x in (key, value, site.bias))
+        sink = None if site.sink is None else site.sink[0]
+        return Kept(key, value, bias, site.scale, sink) if len(key) == len(value) else None
     mask = additive_mask(site.mask, site.causal, query.shape[2], key.shape[2], query)
     if mask is not None:
         mask = mask.reshape(-1, *mask.shape[-2:]) if mask.dim() == 4 else mask.expand(1, *mask.shape[-2:])
+        mask = mask.expand(-1, query.shape[2], -1)  # it may be one for all rows
     return Kept(shared_by_groups(key, query)[0], shared_by_groups(value, query)[0], mask, site.scale)
 
 
 def carried_weights(kept: Kept, query: Tensor, key: Tensor, rows: Tensor, barred: Tensor) -> Tensor:
-    """Attention weights (N, H, k, T) of rows (N, k) of N variants whose keys barred (N, T) are gone.
+    """Attention weights (N, H, k, T) of rows (N, k) of N variants whose keys barred (N, T) are gone; a sink has a
+    column of its own after them.
 
     query, key: (N, H, k, d) of the rows themselves.
     """
@@ -59,7 +65,10 @@ def carried_weights(kept: Kept, query: Tensor, key: Tensor, rows: Tensor, barred
     if kept.mask is not None:
         scores = scores + kept.mask[:, rows].transpose(0, 1)
     # Filled, not added: the own key of a row without any key left is no number, and is barred with it.
-    return torch.softmax(scores.masked_fill_(barred[:, None, None], -math.inf), -1).nan_to_num_(0.0)
+    scores = scores.masked_fill_(barred[:, None, None], -math.inf)
+    if kept.sink is not None:
+        scores = torch.cat([scores, kept.sink[:, rows].transpose(0, 1)], -1)
+    return torch.softmax(scores, -1).nan_to_num_(0.0)
 
 
 def carried_values(kept: Kept, weights: Tensor, value: Tensor, rows: Tensor) -> Tensor:
@@ -83,8 +92,15 @@ def carrying(sites: list[Kept], rows: Tensor, barred: Tensor) -> SiteMode:
         kept, key, value = sites[call.layer - 1], *(shared_by_groups(x, call.query) for x in (call.key, call.value))
         return carried_values(kept, carried_weights(kept, call.query, key, rows, barred), value, rows)
 
-    written = WrittenSite(
-        weights=lambda layer, query, key: carried_weights(sites[layer - 1], query, key, rows, barred),
-        values=lambda layer, weights, value: carried_values(sites[layer - 1], weights, value, rows),
-    )
-    return SiteMode(fused=fused, written=written)
+    def unfolded(tensor: Tensor) -> Tensor:
+        """Heads in a dimension of their own: (N H, k, d) -> (N, H, k, d)."""
+        return tensor.reshape(len(rows), -1, *tensor.shape[1:]) if tensor.dim() == 3 else tensor
+
+    def weights(layer: int, query: Tensor, key: Tensor) -> Tensor:
+        return carried_weights(sites[layer - 1], unfolded(query), unfolded(key), rows, barred)
+
+    def values(layer: int, weights: Tensor, value: Tensor) -> Tensor:
+        out = carried_values(sites[layer - 1], unfolded(weights), unfolded(value), rows)
+        return out.flatten(0, 1) if weights.dim() == 3 else out
+
+    return SiteMode(fused=fused, written=WrittenSite(weights, values))

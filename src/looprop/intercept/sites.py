@@ -12,6 +12,9 @@ from looprop.errors import ModelError
 from looprop.intercept.attention import AttentionCall, additive_mask, barred_scores
 from looprop.intercept.mode import InterceptMode
 
+# The operations of which written-out attention is made.
+_PARTS = ("matmul", "bmm", "baddbmm", "softmax", "dropout")
+
 
 @dataclass(frozen=True)
 class WrittenSite:
@@ -47,10 +50,13 @@ class SiteMode(InterceptMode):
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A site's answer where the call belongs to one."""
+        if not args and name in _PARTS:
+            args = tuple(kwargs[key] for key in ("input", "other") if key in kwargs)
+            kwargs = {key: value for key, value in kwargs.items() if key not in ("input", "other")}
         if name == "scaled_dot_product_attention" and self.fused is not None:
             self.met += 1
             return self.fused(AttentionCall.parse(self.met, args, kwargs))
-        if self.written is not None and name in ("matmul", "softmax", "dropout"):
+        if self.written is not None and name in _PARTS:
             return self._answer_written(self.written, name, function, args, kwargs)
         if self.scores is not None and name == "softmax" and args[0].dim() >= 3:
             self.met += 1
@@ -66,15 +72,23 @@ class SiteMode(InterceptMode):
             if self._product is None:
                 return function(*args, **kwargs)
             self.met += 1
-            self._weights, self._product = site.weights(self.met, *self._product), None
+            weights = site.weights(self.met, *self._product)  # (N, H, k, T)
+            self._weights = weights.flatten(0, 1) if args[0].dim() == 3 else weights
+            self._product = None
             return self._weights
-        left, right = args[0], args[1]
-        if self._weights is not None and left is self._weights:
+        left, right = args[1:3] if name == "baddbmm" else args[:2]
+        if self._weights is not None and _same_memory(left, self._weights):
             self._weights = None
             return site.values(self.met, left, right)
-        if left.dim() == 4 and right.dim() == 4:
+        if left.dim() == right.dim() == (4 if name == "matmul" else 3):
             self._product = (left, right.transpose(-2, -1))
         return function(*args, **kwargs)
+
+
+def _same_memory(left: Tensor, right: Tensor) -> bool:
+    """Is one the other, the other in another shape, or the other without its last column (a sink's)?"""
+    alike = left.numel() == right.numel() or (*left.shape[:-1], left.shape[-1] + 1) == right.shape
+    return alike and left.data_ptr() == right.data_ptr()
 
 
 def barring(barred: Tensor) -> SiteMode:

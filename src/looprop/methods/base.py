@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from looprop.methods.names import About
 from looprop.models.subject import Subject
+from looprop.propagation.plan import Plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,10 @@ class Method(ABC):
     def options(self) -> dict[str, Any]:
         """The options in force, as plain data."""
         return dict(vars(self))
+
+    def plan_for(self, subject: Subject) -> Plan | None:
+        """The plan of whose backward pass the scores are R = x * g at the word embedding; None if they are not."""
+        return None
 
     @abstractmethod
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:

@@ -6,7 +6,7 @@ from typing import Literal
 from looprop.methods.base import Attribution, Method
 from looprop.methods.propagating import propagate
 from looprop.models.subject import Subject
-from looprop.propagation.plan import GRADIENT
+from looprop.propagation.plan import GRADIENT, Plan
 
 
 class GradientTimesInput(Method):
@@ -28,6 +28,10 @@ class GradientTimesInput(Method):
 
     def __init__(self, *, readout: Literal["word", "sum"] = "word") -> None:
         self.readout = readout
+
+    def plan_for(self, subject: Subject) -> Plan | None:
+        """No rule at all."""
+        return GRADIENT if self.readout == "word" else None
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """x * g, summed to features."""

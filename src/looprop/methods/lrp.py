@@ -71,12 +71,17 @@ class LRP(Method):
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Relevance at the embeddings, summed to features."""
-        plan = self._plan_for(subjects[0]) if self._open else self.plan
-        found = propagate(subjects, plan, readout=self.readout)
+        found = propagate(subjects, self._plan(subjects[0]), readout=self.readout)
         return [replace(a, residual=s.output - float(a.scores.sum())) for s, a in zip(subjects, found, strict=True)]
 
-    def _plan_for(self, subject: Subject) -> Plan:
+    def plan_for(self, subject: Subject) -> Plan | None:
+        """The plan, with its layers counted."""
+        return self._plan(subject) if self.readout == "word" else None
+
+    def _plan(self, subject: Subject) -> Plan:
         """An open range of layers, `4:`, ends at the model's last layer."""
+        if not self._open:
+            return self.plan
         layers = parse_layers(self.cp or "", subject.adapter.attention_layers(subject.encoded))
         chosen: Mapping[int, Literal["attnlrp", "cp", "gradient"]] = dict.fromkeys(layers, "cp")
         return replace(self.plan, attention=chosen)

@@ -68,7 +68,7 @@ def _apart(one: Subject, other: Subject) -> bool:
     if one.encoded is other.encoded:
         return False
     return not one.adapter.takes_batches or (
-        len(one.encoded) != len(other.encoded) and not one.adapter.may_pad(other.encoded)
+        one.encoded.shapes != other.encoded.shapes and not one.adapter.may_pad(other.encoded)
     )
 
 

@@ -10,17 +10,47 @@ from torch import Tensor
 
 from looprop.errors import InputError
 from looprop.intercept.attention import heads_of_one
+from looprop.intercept.layers import UnfollowedAttention, layers_of
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
 from looprop.models.subject import Subject
 
+INSTEAD = "use 'looprop', 'loo' or a method of propagation"
+
 
 def attention_maps(adapter: Adapter, encoded: Encoded) -> list[Tensor]:
-    """The attention weights (H, T, T) of every layer on one input."""
-    with adapter.traced(encoded.inputs, record=True) as traced:
-        maps = [site.all_weights().detach() for site in traced.tape.sites]
-    return [heads_of_one(weights, weights) for weights in maps]
+    """The attention weights (H, T, T) of every layer on one input; what an attention sink takes is left out."""
+    unfollowed = UnfollowedAttention()
+    with adapter.traced(encoded.inputs, record=True, within=unfollowed) as traced:
+        sites = traced.tape.sites
+    if not sites:
+        raise InputError(f"rollout needs attention, and {adapter.name} has none that the engine recognises")
+    if missed := unfollowed.off + unfollowed.constant:
+        raise InputError(
+            f"rollout needs every layer, and {adapter.name} computes {missed} of its attention calls with "
+            f"gradients turned off or on constants, where nothing is recorded: {INSTEAD}"
+        )
+    if unread := [site.number for site in sites if site.products == 0 or site.changed]:
+        raise InputError(
+            f"rollout needs weights that meet values as the softmax made them, and those of attention site {unread[0]} "
+            f"of {adapter.name} are mixed, changed or used in another way first: {INSTEAD}"
+        )
+    layers = layers_of(sites)
+    if layers is None:
+        raise InputError(
+            f"rollout needs layers that follow each other, and the {len(sites)} attention sites of {adapter.name} do "
+            "not: there is more than one stream (an encoder and a decoder, two flows), or attention runs in pieces: "
+            f"{INSTEAD}"
+        )
+    maps = [heads_of_one(weights := layer[0].all_weights().detach(), weights) for layer in layers]
+    length = adapter.leading_positions(encoded) + len(encoded)
+    if others := sorted({tuple(m.shape[-2:]) for m in maps} - {(length, length)}):
+        raise InputError(
+            f"rollout needs weights of every position on every other, ({length}, {length}), and {adapter.name} has "
+            f"{others[0]}: its positions are other than those of the input: {INSTEAD}"
+        )
+    return maps
 
 
 class AttentionRollout(Method):
@@ -58,13 +88,11 @@ class AttentionRollout(Method):
             raise InputError(
                 "rollout has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
             )
-        maps = attention_maps(subject.adapter, subject.encoded)
-        if not maps:
-            raise InputError(f"rollout needs attention, and {subject.adapter.name} has none that the engine recognises")
-        if len({m.shape for m in maps}) != 1:
+        if subject.adapter.two_stacks:
             raise InputError(
-                f"rollout needs one number of positions in all layers, got {sorted({m.shape[-1] for m in maps})}"
+                "rollout has no meaning for an encoder-decoder: its attention maps are of two sequences and no chain"
             )
+        maps = attention_maps(subject.adapter, subject.encoded)
         leading = subject.adapter.leading_positions(subject.encoded)
         rows = subject.rows_read
         if subject.target.continuation:

@@ -27,7 +27,7 @@ from looprop.models.facts import SHORTEST_PROOF, Facts
 from looprop.models.positions import Positions, positions_of
 from looprop.models.target import Target, TargetLike, resolve_target
 from looprop.models.traced import Traced
-from looprop.propagation.modules import evaluating
+from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
 from looprop.propagation.tape import Tape, relevance, unseen
 
@@ -71,6 +71,10 @@ class Adapter(ABC):
     """Does the model take an attention mask of its own?"""
     takes_past = False
     """Can it be given the keys and values of a prefix that was computed before?"""
+    two_stacks = False
+    """Does a decoder, with positions of its own, read what an encoder has made of the input?"""
+    target_words: Literal["class", "token", "text"] = "class"
+    """How a target is written on a command line: a class or two, a token or two, or a text that is taken whole."""
     batches = True
     """Can several inputs run in one batch at all?"""
     pads = False
@@ -153,11 +157,13 @@ class Adapter(ABC):
     @torch.no_grad()
     def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
         """The model's own answer to one input, by which every other route is measured, checked to be numbers."""
-        with self.evaluating(), PathMode() as mode:
+        # What is compiled would be compiled anew for a mode that looks on: its path stays unknown.
+        watching = nullcontext() if has_compiled(self.model) else PathMode()
+        with self.evaluating(), watching as mode:
             logits = self.forward(encoded.inputs, positions=positions)[0]
         if not torch.isfinite(logits).all():
             raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
-        self._last = (encoded.inputs, positions, Intact(logits, mode.path))
+        self._last = (encoded.inputs, positions, Intact(logits, 0 if mode is None else mode.path))
         return self._last[2]
 
     def take_intact(self, encoded: Encoded, positions: int) -> Intact | None:
@@ -290,10 +296,18 @@ class Adapter(ABC):
 
     def attention_layers(self, encoded: Encoded) -> int:
         """How many attention layers the model has, as the engine counts them."""
-        if self.facts.layers is None:
+        return self._attention(encoded)[1]
+
+    def attention_sites(self, encoded: Encoded) -> int:
+        """How many attention sites a forward pass has: a layer may have more than one."""
+        return self._attention(encoded)[0]
+
+    def _attention(self, encoded: Encoded) -> tuple[int, int]:
+        if self.facts.attention is None:
             with self.traced(encoded.inputs) as traced:
-                self.facts.layers = len(traced.tape.sites)
-        return self.facts.layers
+                sites = traced.tape.sites
+                self.facts.attention = (len(sites), sites[-1].layer if sites else 0)
+        return self.facts.attention
 
     def may_pad(self, encoded: Encoded) -> bool:
         """May this input be filled up to the length of another? Tried once per model: padding can reach the answer
@@ -305,10 +319,13 @@ class Adapter(ABC):
             self.facts.padding = self._answers_alike_with_padding(encoded)
         return self.facts.padding
 
+    def spare_position(self, encoded: Encoded) -> int:
+        """A position that can be cut out of an input and still leaves one."""
+        return len(encoded) // 2
+
     @torch.no_grad()
     def _answers_alike_with_padding(self, encoded: Encoded) -> bool:
-        kept = [i for i in range(len(encoded)) if i != len(encoded) // 2]
-        shorter = encoded.only(kept)
+        shorter = encoded.only([i for i in range(len(encoded)) if i != self.spare_position(encoded)])
         with self.evaluating():
             alone = self.forward(self.collate([shorter])[0])
             try:
@@ -335,5 +352,7 @@ class Adapter(ABC):
             with unseen():  # no two classes weigh alike, since probabilities add up to 1
                 mixed = traced.logits * torch.linspace(1.0, 2.0, traced.logits.shape[-1], device=self.device)
             (gradient,) = traced.tape.gradients(mixed.sum(), [site.output])
-        like = site.weights if site.weights is not None else gradient
-        return answer_rows_of(heads_of_one(gradient, like))
+        asked = heads_of_one(gradient, site.weights if site.weights is not None else gradient)
+        if asked.shape[-2] != self.leading_positions(encoded) + len(encoded):  # a class token asks alone
+            return AnswerRows(first=1)
+        return answer_rows_of(asked)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import torch
@@ -10,16 +9,17 @@ from torch import Tensor
 
 from looprop.errors import TargetError
 from looprop.models.answer_rows import AnswerRows
-from looprop.models.checking import check_text
 from looprop.models.encoded import Encoded
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextAdapter
+from looprop.models.token_targets import continuation_ids, continuation_of, token_target, token_text
 
 
 class CausalLanguageModel(TextAdapter):
     """A model that answers every position with the logits of the next token."""
 
     causal = True
+    target_words = "token"
     padding_side = "left"
 
     def forward(self, inputs: Mapping[str, Any], *, positions: int = 1) -> Tensor:
@@ -52,46 +52,13 @@ class CausalLanguageModel(TextAdapter):
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
         """A token by id or text, a pair of tokens, `continuation:...`, or the predicted token."""
-        if isinstance(target, str) and target.startswith("continuation:"):
-            return self._continue(encoded, target.removeprefix("continuation:"))
-        logits = self.logits(encoded)[-1]
-        if target is None:
-            index = int(logits.argmax())
-            return encoded, Target((index,), self._token(index))
-        parts = target if isinstance(target, tuple) else (target,)
-        if not 1 <= len(parts) <= 2:
-            raise TargetError(f"a contrast is a pair (for, against), got {target!r}")
-        ids = [self._token_id(part, len(logits)) for part in parts]
-        if len(ids) == 1:
-            return encoded, Target((ids[0],), self._token(ids[0]))
-        if ids[0] == ids[1]:
-            raise TargetError(f"a contrast needs two different tokens, got {target!r}")
-        return encoded, Target((ids[0],), f"{self._token(ids[0])} - {self._token(ids[1])}", against=ids[1])
-
-    def _token(self, index: int) -> str:
-        return str(self.tokenizer.decode([index]))
-
-    def _token_id(self, part: int | str, size: int) -> int:
-        if isinstance(part, str):
-            check_text(part, "a target")
-            ids = self.tokenizer(part, add_special_tokens=False)["input_ids"]
-            if len(ids) != 1:
-                raise TargetError(
-                    f"{part!r} is {len(ids)} tokens of this model, a target must be one; a leading space may matter"
-                )
-            if ids[0] == self.tokenizer.unk_token_id and part.strip() != self.tokenizer.unk_token:
-                raise TargetError(f"{part!r} is not in the vocabulary of this model")
-            return int(ids[0])
-        if isinstance(part, bool) or not isinstance(part, Integral) or not 0 <= part < size:
-            raise TargetError(f"a target token must be a text or an id from 0 to {size - 1}, got {part!r}")
-        return int(part)
+        if (text := continuation_of(target)) is not None:
+            return self._continue(encoded, text)
+        return encoded, token_target(target, self.logits(encoded)[-1], self.tokenizer)
 
     def _continue(self, encoded: Encoded, text: str) -> tuple[Encoded, Target]:
         """The input extended by a continuation: context for the model, not a feature."""
-        check_text(text, "a continuation")
-        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        if not ids:
-            raise TargetError("the continuation is empty")
+        ids = continuation_ids(self.tokenizer, text)
         if self.longest is not None and len(encoded) + len(ids) > self.longest:
             raise TargetError(
                 f"the text has {len(encoded)} tokens and its continuation {len(ids)}, the model takes {self.longest} "
@@ -103,7 +70,7 @@ class CausalLanguageModel(TextAdapter):
             key: torch.cat([value, extra if key == "input_ids" else value[:, -1:].expand(1, len(ids))], 1)
             for key, value in encoded.inputs.items()
         }
-        names = tuple(self._token(i) for i in ids)
+        names = tuple(token_text(self.tokenizer, i) for i in ids)
         longer = replace(
             encoded,
             inputs=inputs,

@@ -1,9 +1,12 @@
 """Models that would give wrong numbers, or none, are refused before anything is computed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import nn
 
-from looprop.errors import InputError, ModelError
+from looprop.errors import InputError, LoopropError, ModelError
 
 
 def check_model(model: nn.Module) -> None:
@@ -26,6 +29,32 @@ def check_model(model: nn.Module) -> None:
             f"attention is {implementation!r}, a kernel the engine cannot see into: load with "
             "attn_implementation='sdpa' or 'eager'"
         )
+
+
+def check_table(model: nn.Module, name: str) -> None:
+    """Raise for a text model that gives no table of word embeddings (T, D)."""
+    try:
+        table = model.get_input_embeddings()  # type: ignore[operator]
+    except (AttributeError, NotImplementedError):
+        table = None
+    weight = getattr(table, "weight", None)
+    if not isinstance(weight, torch.Tensor) or weight.dim() != 2:
+        raise ModelError(
+            f"get_input_embeddings() of {name} gives {type(table).__name__} and no table with one row per token, which "
+            "is what texts are explained by: explain the part that reads embeddings as a plain module with "
+            "looprop.attribute"
+        )
+
+
+@contextmanager
+def failures_named(name: str) -> Iterator[None]:
+    """What a model itself raises on an input, such as a missing image, becomes an error that names the model."""
+    try:
+        yield
+    except (LoopropError, torch.OutOfMemoryError):
+        raise
+    except (RuntimeError, ValueError, TypeError, AttributeError, LookupError, AssertionError) as error:
+        raise ModelError(f"{name} cannot be run on this input alone, {type(error).__name__}: {error}") from error
 
 
 def check_text(text: str, what: str = "the text") -> None:

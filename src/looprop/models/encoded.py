@@ -26,6 +26,7 @@ class Encoded:
     inputs: the model's keyword arguments, each with a leading batch dimension of 1.
     names: what each position is called; offsets, special and word_ids as in `Explanation`.
     fixed: positions that are context and no feature (a given continuation).
+    besides: names of inputs that are the same whichever positions are kept (what a decoder has said already).
     """
 
     inputs: Mapping[str, Tensor]
@@ -35,22 +36,29 @@ class Encoded:
     special: tuple[bool, ...]
     word_ids: tuple[int | None, ...]
     fixed: frozenset[int] = frozenset()
+    besides: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of all its inputs: those of one batch must be the same, or filled up to be so."""
+        return [tuple(value.shape) for value in self.inputs.values()]
 
     def only(self, positions: Sequence[int]) -> "Encoded":
         """A text with some of its positions cut out: those after them move up."""
         kept = list(positions)
         places = {position: place for place, position in enumerate(kept)}
         return Encoded(
-            {key: value[:, kept] for key, value in self.inputs.items()},
+            {key: value if key in self.besides else value[:, kept] for key, value in self.inputs.items()},
             tuple(self.names[i] for i in kept),
             self.text,
             tuple(self.offsets[i] for i in kept),
             tuple(self.special[i] for i in kept),
             tuple(self.word_ids[i] for i in kept),
             frozenset(places[i] for i in self.fixed if i in places),
+            self.besides,
         )
 
 

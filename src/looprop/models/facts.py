@@ -35,7 +35,7 @@ class Facts:
     """The facts about one model.
 
     positions: how it can be told where rows stand.
-    layers: attention sites of a forward pass.
+    attention: attention sites and attention layers of a forward pass.
     leading: rows of the sequence before the first feature (class tokens of images).
     answer_rows: where the answer is read from, by the sequence of operations, where that is taken to hold for all.
     moves: was it found elsewhere, after that? Then it is looked for on every input.
@@ -44,6 +44,7 @@ class Facts:
     one_by_one: do the rows of a batch depend on each other, so that every input has to run alone?
     handed_on: does the model take an argument, by its name, be it behind `**kwargs`?
     biases: can what attention adds to its scores be read off?
+    bars: at which attention sites does removing a token bar its key? Some see no mask (a decoder's own, say).
     leaves_the_mean: does a removed token also leave the means over rows that the answer is read from?
     carries: can some rows be run while the others stay as they were?
     shortcuts: quicker ways of removal by name and situation: on inputs of which length did each agree with plain
@@ -54,7 +55,7 @@ class Facts:
     """
 
     positions: Positions | None = None
-    layers: int | None = None
+    attention: tuple[int, int] | None = None
     leading: int | None = None
     answer_rows: dict[int, AnswerRows] = field(default_factory=dict)
     moves: bool = False
@@ -63,6 +64,7 @@ class Facts:
     one_by_one: bool = False
     handed_on: dict[str, bool] = field(default_factory=dict)
     biases: bool | None = None
+    bars: tuple[bool, ...] | None = None
     leaves_the_mean: bool | None = None
     carries: dict[Situation, bool] = field(default_factory=dict)
     shortcuts: dict[tuple[str, Situation], dict[int, bool]] = field(default_factory=dict)

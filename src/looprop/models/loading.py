@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from looprop.errors import LoopropError, ModelError
 from looprop.models.adapter import Adapter, Origin
 from looprop.models.cache import model_folder
-from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.folder import (
     ADAPTER,
     INDEX,
@@ -25,32 +24,14 @@ from looprop.models.folder import (
     read_config,
 )
 from looprop.models.image_classifier import ImageClassifier
+from looprop.models.kinds import kind_of_config, kind_of_model
 from looprop.models.memory import check_size
 from looprop.models.tensor_module import TensorModule
 from looprop.models.text_classifier import TextClassifier
 
 EMBEDDED = "sentiment"
-
-
-_KINDS: dict[str, tuple[str, Callable[..., Adapter]]] = {
-    "ForSequenceClassification": ("AutoModelForSequenceClassification", TextClassifier),
-    "ForCausalLM": ("AutoModelForCausalLM", CausalLanguageModel),
-    "LMHeadModel": ("AutoModelForCausalLM", CausalLanguageModel),
-    "ForImageClassification": ("AutoModelForImageClassification", ImageClassifier),
-}
-
 # So much is shown of what another library says.
 LONGEST = 300
-
-# What can be done with a kind that is not loaded, by how the name of its class ends.
-_INSTEAD = {
-    "ForTokenClassification": "it answers every token: choose one in a module that returns its row of logits",
-    "ForQuestionAnswering": "it answers with two places: choose one of them in a module that returns its logits",
-    "ForMaskedLM": "it answers every token: choose the masked one in a module that returns its row of logits",
-    "ForPreTraining": "it has several heads: load the model with the one that is to be explained",
-    "ForConditionalGeneration": "it reads two texts: choose a step of the answer in a module that returns its logits",
-    "Model": "it has no head, and so no answer to explain: load it with one, or put one on top in a module",
-}
 
 
 def load_adapter(
@@ -114,9 +95,8 @@ def _check_source(source: Any) -> None:
 
 def adapt(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
     """The adapter for ready-made objects, chosen by the model's class."""
-    for ending, (_, adapter) in _KINDS.items():
-        if any(kind.__name__.endswith(ending) for kind in type(model).__mro__):
-            return adapter(model, tokenizer, name=name)
+    if (kind := kind_of_model(model)) is not None:
+        return kind.adapter(model, tokenizer, name=name)
     if hasattr(tokenizer, "image_mean"):
         return ImageClassifier(model, tokenizer, name=name)
     return TextClassifier(model, tokenizer, name=name)
@@ -138,20 +118,21 @@ def _from_pretrained(
         if not on_disk:
             _check_hub(str(source), trust_remote_code)
         config = transformers.AutoConfig.from_pretrained(source, **options)
-        auto, adapter = _kind(config, name)
+        kind, architecture = kind_of_config(config, name)
     on_cpu = device is None or torch.device(device).type == "cpu"
     with _ours(name, "its weights"), _quietly(on_disk=on_disk):
-        loader = getattr(transformers, auto)
-        check_size(lambda: loader.from_config(config), name, bytes_per_number=4 if on_cpu else 2)
+        loader = kind.loader(architecture)
+        make = loader if issubclass(loader, nn.Module) else loader.from_config
+        check_size(lambda: make(config), name, bytes_per_number=4 if on_cpu else 2)
         dtype = torch.float32 if on_cpu else "auto"
         model, info = loader.from_pretrained(
             source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
         )
         _check_loaded(info, name)
         model = model.eval() if device is None else model.eval().to(device)
-    if adapter is ImageClassifier:
-        with _ours(name, "its image processor", "save one beside it, or load((model, None)) and give tensors"):
-            reader = transformers.AutoImageProcessor.from_pretrained(source, **options)
+    if kind.reader != "AutoTokenizer":
+        with _ours(name, "its processor", "save one beside it, or load((model, None)) and give tensors"):
+            reader = getattr(transformers, kind.reader).from_pretrained(source, **options)
     else:
         with _ours(name, "its tokenizer", "copy or download its files anew, or load((model, tokenizer))"):
             if on_disk:
@@ -159,24 +140,7 @@ def _from_pretrained(
             reader = transformers.AutoTokenizer.from_pretrained(source, **options)
             _check_vocabulary(reader, name)
     with _ours(name, "the model"):
-        return adapter(model, reader, name=name)
-
-
-def _kind(config: Any, name: str) -> tuple[str, Callable[..., Adapter]]:
-    """How a model is loaded and adapted, by the class that its configuration names."""
-    architecture = (getattr(config, "architectures", None) or [None])[0]
-    if architecture is None:
-        raise ModelError(
-            f"the configuration of {name} does not say which class the model has: set architectures in config.json, "
-            'such as ["BertForSequenceClassification"], or load((model, tokenizer))'
-        )
-    if (kind := next((ending for ending in _KINDS if architecture.endswith(ending)), None)) is not None:
-        return _KINDS[kind]
-    instead = next((f"; {hint}" for ending, hint in _INSTEAD.items() if architecture.endswith(ending)), "")
-    raise ModelError(
-        f"{name} is a {architecture}: looprop loads classifiers of texts and images and causal language models; "
-        f"give other models as objects, load((model, tokenizer)){instead}"
-    )
+        return kind.adapter(model, reader, name=name)
 
 
 def _check_hub(source: str, trust_remote_code: bool) -> None:

@@ -7,6 +7,7 @@ are put in their place; a model with neither (relative biases) cannot be told.
 from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -44,7 +45,8 @@ class Positions:
         if self.by_argument:
             batch["position_ids"] = rows + self.first
         elif self.table is not None:
-            return OtherRowsMode(self.table.weight, rows + self.first)
+            # BART and its kin leave the first rows of their table out.
+            return OtherRowsMode(self.table.weight, rows + self.first + int(getattr(self.table, "offset", 0)))
         return nullcontext()
 
 
@@ -56,7 +58,17 @@ def positions_of(model: nn.Module, arguments: Collection[str]) -> Positions:
         if name.rsplit(".", 1)[-1] in _TABLES and isinstance(module, nn.Embedding)
     )
     config = getattr(model, "config", None)
-    limits = [limit for name in _WINDOWS if isinstance(limit := getattr(config, name, None), int)]
-    if local := getattr(config, "local_attention", None):
-        limits.append(int(local) // 2)
+    # A model of several kinds of input has a configuration of its own for texts.
+    parts = [part for part in (config, getattr(config, "text_config", None)) if part is not None]
+    limits = [limit for part in parts for name in _WINDOWS for limit in _limits(part, name)]
+    limits += [int(local) // 2 for part in parts if (local := getattr(part, "local_attention", None))]
     return Positions("position_ids" in arguments, next(tables, None), min(limits, default=None))
+
+
+def _limits(config: Any, name: str) -> list[int]:
+    """What a configuration has under a name; of one that has another for every layer, all of them."""
+    try:
+        found = [getattr(config, name, None)]
+    except Exception:  # transformers has an error of its own for it
+        found = [getattr(layer, name, None) for layer in getattr(config, "per_layer_config", ())]
+    return [limit for limit in found if isinstance(limit, int)]

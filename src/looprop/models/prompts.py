@@ -9,6 +9,7 @@ from looprop.errors import InputError, TargetError
 from looprop.models.adapter import Adapter
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.checking import check_text
+from looprop.models.encoder_decoder import EncoderDecoder
 from looprop.models.target import TargetLike
 from looprop.models.text import TextAdapter
 
@@ -21,9 +22,9 @@ def check_reads_texts(adapter: Adapter) -> None:
         )
 
 
-def language_model(adapter: Adapter, what: str) -> CausalLanguageModel:
-    """The adapter of a language model; any other raises, with `what` was wanted of it."""
-    if not isinstance(adapter, CausalLanguageModel):
+def language_model(adapter: Adapter, what: str) -> CausalLanguageModel | EncoderDecoder:
+    """The adapter of a model that says something; any other raises, with `what` was wanted of it."""
+    if not isinstance(adapter, CausalLanguageModel | EncoderDecoder):
         raise InputError(
             f"{what} is for language models, and {adapter.name} is a {type(adapter.model).__name__}; give the text "
             "alone"
@@ -61,7 +62,7 @@ def chat_text(tokenizer: Any, prompt: str, system: str | None = None) -> str:
     )
 
 
-def generated(adapter: CausalLanguageModel, text: str, tokens: int) -> str:
+def generated(adapter: CausalLanguageModel | EncoderDecoder, text: str, tokens: int) -> str:
     """What the model itself says next, by always taking the likeliest token; nothing if it ends its answer at once."""
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
         raise InputError(f"max_new_tokens must be an integer >= 1, got {tokens!r}")
@@ -71,9 +72,11 @@ def generated(adapter: CausalLanguageModel, text: str, tokens: int) -> str:
             **encoded.inputs,
             max_new_tokens=tokens,
             do_sample=False,
+            num_beams=1,
             pad_token_id=getattr(adapter.tokenizer, "pad_token_id", None) or 0,
         )
-    said: str = adapter.tokenizer.decode(answer[0, len(encoded) :], skip_special_tokens=True)
+    before = len(adapter.start) if isinstance(adapter, EncoderDecoder) else len(encoded)
+    said: str = adapter.tokenizer.decode(answer[0, before:], skip_special_tokens=True)
     return said
 
 
@@ -81,11 +84,12 @@ def parse_target(text: str | None, adapter: Adapter) -> TargetLike:
     """A target as written: `positive`, `1`, `id:1`, `positive,negative`; for language models ` Paris`, ` Paris, Lyon`,
     `id:464`.
 
-    Of a language model digits are text, and spaces count.
+    Of a language model digits are text, and spaces count. The answer to a question and the label of a token are taken
+    as they are: `in 1889`, `Paris=B-LOC`.
     """
-    if text is None:
-        return None
-    if isinstance(adapter, CausalLanguageModel):
+    if text is None or adapter.target_words == "text":
+        return text
+    if adapter.target_words == "token":
         if "," not in text.strip(","):
             return _token(text)
         plus, _, minus = text.partition(",")

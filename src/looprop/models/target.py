@@ -10,7 +10,7 @@ from torch import Tensor
 
 from looprop.errors import ModelError, TargetError, UnknownNameError
 
-TargetLike = int | str | tuple[int | str, int | str] | None
+TargetLike = int | str | tuple[int | str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Target:
     """One number read off the logits (B, K, C) of the last K positions that the model answers.
 
     index: a class, or the token ids of a continuation. against: the class to subtract, for a contrast.
+    named: its label, not the class alone, says what is asked (a token's label, a span).
     key: what results call this target. positions: how many of the last positions' logits it reads.
     """
 
@@ -25,12 +26,13 @@ class Target:
     label: str
     against: int | None = None
     continuation: bool = False
+    named: bool = False
     key: int | tuple[int, int] | str = field(init=False)
     positions: int = field(init=False)
 
     def __post_init__(self) -> None:
         single = self.index[0] if self.against is None else (self.index[0], self.against)
-        object.__setattr__(self, "key", self.label if self.continuation else single)
+        object.__setattr__(self, "key", self.label if self.continuation or self.named else single)
         object.__setattr__(self, "positions", len(self.index) + 1 if self.continuation else 1)
 
     def value(self, logits: Tensor) -> Tensor:

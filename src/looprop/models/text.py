@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
-from looprop.models.adapter import Adapter, Altered
-from looprop.models.checking import check_text
+from looprop.models.adapter import Adapter, Altered, Intact
+from looprop.models.checking import check_table, check_text, failures_named
 from looprop.models.encoded import Encoded, words_of
+from looprop.models.traced import Traced
 
 TextLike = str | tuple[str, str]
 
@@ -28,6 +29,7 @@ class TextAdapter(Adapter):
             raise ModelError(f"a text model needs its tokenizer, got {type(tokenizer).__name__}")
         if not hasattr(model, "get_input_embeddings"):
             raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
+        check_table(model, self.name)
         self.tokenizer = tokenizer
         self.takes_mask = "attention_mask" in self.arguments or self._heeds("attention_mask", [1, 0, 0, 0, 1, 1])
         self.takes_past = self.causal and "past_key_values" in self.arguments
@@ -55,7 +57,7 @@ class TextAdapter(Adapter):
         """The most tokens the model takes, where it says."""
         config = getattr(self.model, "config", None)
         limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-        if limit is None:
+        if limit is None or limit < 1:  # XLNet says -1: any length
             return None
         # RoBERTa and its kin number positions from padding_idx + 1.
         offset = next(
@@ -143,6 +145,11 @@ class TextAdapter(Adapter):
             spans.append(None if special[i] or start == end else (start + shift, end + shift))
         return tuple(spans), text
 
+    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
+        """The model's own answer to one input; what the model raises on it is named."""
+        with failures_named(self.name):
+            return super().intact(encoded, positions=positions)
+
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
         """Several texts as one padded batch, and the positions of each row's own tokens."""
         longest = max(item.inputs["input_ids"].shape[1] for item in items)
@@ -206,8 +213,26 @@ class TextAdapter(Adapter):
 
     def at_values(self, encoded: Encoded, values: Tensor) -> Altered:
         """Other word embeddings (B, T, D), as the look-up hands them out."""
-        # A clone, since models may add to the look-up in place.
-        return self.whole(encoded, len(values)), LookUpMode(self.word_embeddings, lambda _: values.clone())
+
+        def other(found: Tensor) -> Tensor:
+            self._check_look_up(found, values.shape[:2])
+            return values.clone()  # models may add to the look-up in place
+
+        return self.whole(encoded, len(values)), LookUpMode(self.word_embeddings, other)
+
+    def explained(self, traced: Traced, readout: str) -> Tensor:
+        """The look-up of the word embeddings (B, T, D), or the sum with what is added to it."""
+        self._check_look_up(traced.tape.explained, traced.inputs["input_ids"].shape)
+        return super().explained(traced, readout)
+
+    def _check_look_up(self, found: Tensor, wanted: Sequence[int]) -> None:
+        """Raise for a model that looks up other things than one vector for each token of each text, in that order."""
+        if tuple(found.shape[:2]) != tuple(wanted) or found.dim() != 3:
+            raise ModelError(
+                f"{self.name} looks its word embeddings up as {tuple(found.shape)} where ({wanted[0]}, {wanted[1]}, "
+                "width) is expected: it adds positions of its own (prompts, padding to a window) or puts time first, "
+                "so that it is not known which row belongs to which token. Use 'loo', which needs no embeddings"
+            )
 
     def token_scores(self, relevance: Tensor) -> Tensor:
         """Summed over the embedding dimension: (B, T, D) -> (B, T)."""

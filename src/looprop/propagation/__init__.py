@@ -6,7 +6,7 @@ from looprop.lazily import lazily
 
 if TYPE_CHECKING:
     from looprop.propagation.call import Call
-    from looprop.propagation.gradients import identity_rule, scale_gradient, weigh_gradient
+    from looprop.propagation.gradients import hold, identity_rule, scale_gradient, weigh_gradient
     from looprop.propagation.plan import GRADIENT, Plan, parse_layers
     from looprop.propagation.rules.base import rule
     from looprop.propagation.tape import relevance
@@ -16,6 +16,7 @@ _HOMES = {
     "GRADIENT": "looprop.propagation.plan",
     "Call": "looprop.propagation.call",
     "Plan": "looprop.propagation.plan",
+    "hold": "looprop.propagation.gradients",
     "identity_rule": "looprop.propagation.gradients",
     "parse_layers": "looprop.propagation.plan",
     "relevance": "looprop.propagation.tape",
@@ -28,6 +29,7 @@ __all__ = [
     "GRADIENT",
     "Call",
     "Plan",
+    "hold",
     "identity_rule",
     "parse_layers",
     "relevance",

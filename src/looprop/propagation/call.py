@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from looprop.errors import RuleError, UnseenError
 from looprop.propagation import operations
+from looprop.propagation.cuts import same_memory, strictest
 from looprop.propagation.known_functions import known_function
 from looprop.propagation.location import module_path
 from looprop.propagation.plan import Plan
@@ -23,11 +25,14 @@ Rule = Callable[["Call"], Any]
 _ATTRIBUTE = "_looprop_trace"
 # Arguments that rules look for by position.
 _BY_POSITION = ("input", "other", "exponent")
+_MAKES_INTEGERS = operations.INTEGER | operations.CAST
 
 CUT_OFF = (
     "it takes activations out of the graph (detach, no_grad, inference mode, a custom autograd function), so that "
     "relevance would be lost"
 )
+INTEGERS = "it makes whole numbers of an activation's values, so that relevance would be lost"
+CHANGED = "its memory is that of an activation, which would change where neither torch nor the engine can see it"
 
 
 class Trace(NamedTuple):
@@ -37,6 +42,9 @@ class Trace(NamedTuple):
         operation that the engine could not see.
     origin: the tensor of which this one is a pointwise function (a chain of pointwise operations is one activation).
     at_zero: the value of that pointwise function at 0; the identity rule needs it to be 0.
+    root: the tensor of which the origin is one plus a number. Where the expression ends, the number is a constant of a
+        sum; where it meets other functions of the root, all of it is one pointwise function of the root.
+    at_root_zero: the value of that pointwise function where the root is 0.
     culprit: the operation that made `at_zero` differ from 0, or that made `held`.
     linear: the pointwise function is a mere scaling, its graph is right as it is.
     square: the pointwise function is a square (the beginning of a norm).
@@ -44,7 +52,7 @@ class Trace(NamedTuple):
     held: why a tensor that came from activations carries no gradient. "normaliser": a standard deviation or its
         inverse, which may only multiply or divide; "coefficient": a gate, a router's weight, a decay of a state, which
         may only multiply, divide or select; "weights": attention weights under CP-LRP; "cut": made with gradients
-        turned off.
+        turned off; "integer": whole numbers made of its values.
     product: a product of two activations, on its way to a softmax; holds the two factors.
     factor: the number by which that product has been scaled since.
     unweighted: that product before its epsilon factor, for a scale that is still to come.
@@ -52,24 +60,26 @@ class Trace(NamedTuple):
     router: a coefficient that chooses among experts, not a gate.
     degree: of how many activations this tensor is a product, linear operations aside; used by the canonical form of
         products.
-    versions: of the tensor and its origin when the note was made; a change in place leaves them behind.
+    versions: of the tensor, its origin and its root when the note was made; a change in place leaves them behind.
     """
 
     token: object
     origin: Tensor | None = None
     at_zero: float = 0.0
+    root: Tensor | None = None
+    at_root_zero: float = 0.0
     culprit: str = ""
     linear: bool = True
     square: bool = False
     mean_square: bool = False
-    held: Literal["", "normaliser", "coefficient", "weights", "cut"] = ""
+    held: Literal["", "normaliser", "coefficient", "weights", "cut", "integer"] = ""
     product: tuple[Tensor, Tensor] | None = None
     factor: float = 1.0
     unweighted: Tensor | None = None
     site: int | None = None
     router: bool = False
     degree: int = 1
-    versions: tuple[int, int] | None = None
+    versions: tuple[int, ...] | None = None
 
     def but(self, **changes: Any) -> Trace:
         """A copy with some entries changed."""
@@ -79,9 +89,9 @@ class Trace(NamedTuple):
 def trace_of(tensor: Tensor) -> Trace | None:
     """The note on a tensor, if there is one, without what a later change in place has made untrue."""
     trace: Trace | None = getattr(tensor, _ATTRIBUTE, None)
-    if trace is None or trace.versions is None or trace.versions == _versions(tensor, trace.origin):
+    if trace is None or trace.versions is None or trace.versions == _versions(tensor, trace):
         return trace
-    return trace.but(origin=None, square=False, mean_square=False, unweighted=None, versions=None)
+    return trace.but(origin=None, root=None, square=False, mean_square=False, unweighted=None, versions=None)
 
 
 def trace_known(tensor: Tensor) -> Trace:
@@ -93,16 +103,17 @@ def trace_known(tensor: Tensor) -> Trace:
 
 def mark(tensor: Tensor, trace: Trace) -> Tensor:
     """Leave a note on a tensor."""
-    if trace.origin is not None or trace.square or trace.mean_square or trace.unweighted is not None:
-        trace = trace._replace(versions=_versions(tensor, trace.origin))
+    origin, root = trace.origin, trace.root
+    if origin is not None or root is not None or trace.square or trace.mean_square or trace.unweighted is not None:
+        trace = trace._replace(versions=_versions(tensor, trace))
     elif trace.versions is not None:
         trace = trace._replace(versions=None)
     setattr(tensor, _ATTRIBUTE, trace)
     return tensor
 
 
-def _versions(tensor: Tensor, origin: Tensor | None) -> tuple[int, int]:
-    return tensor._version, -1 if origin is None else origin._version
+def _versions(tensor: Tensor, trace: Trace) -> tuple[int, ...]:
+    return tuple(-1 if t is None else t._version for t in (tensor, trace.origin, trace.root))
 
 
 class Call:
@@ -132,15 +143,25 @@ class Call:
         if isinstance(value, Tensor):
             if value.requires_grad:
                 if trace_of(value) is None and not self.mode.reaches(value):
-                    return value.detach()
+                    value = value.detach()
+                    if self.mode.cuts:
+                        self._note_held(value)
+                    return value
                 self.activations.append(value)
-            elif (trace := trace_of(value)) is not None and trace.held:
-                self.held.append(trace)
+            else:
+                self._note_held(value)
         elif type(value) in (list, tuple):
             return type(value)([self._taken(v) for v in value])
         elif isinstance(value, (list, tuple)):
             self.activations += [t for t in tensors_in((value,)) if t.requires_grad]
         return value
+
+    def _note_held(self, constant: Tensor) -> None:
+        trace = trace_of(constant)
+        if self.mode.cuts:
+            trace = strictest(trace, self.mode.cuts.of(constant))
+        if trace is not None and trace.held:
+            self.held.append(trace)
 
     @property
     def plan(self) -> Plan:
@@ -191,8 +212,8 @@ class Call:
         back.
         """
         for trace in self.held:
-            if trace.held == "cut":
-                raise self.refuse(CUT_OFF, culprit=trace.culprit)
+            if trace.held in ("cut", "integer"):
+                raise self.refuse(CUT_OFF if trace.held == "cut" else INTEGERS, culprit=trace.culprit)
             if trace.held == "normaliser" and self.name not in operations.TAKES_NORMALISER:
                 raise self.refuse(
                     "norms and standard deviations are held constant and may only multiply or divide, but one reaches "
@@ -244,10 +265,17 @@ class Call:
 
 def cut_off(call: Call) -> Any:
     """Run a call whose result carries no gradient, and note on it that it may not come back to activations."""
-    out = call.run()
+    return note_cut(call, call.run())
+
+
+def note_cut(call: Call, out: Any) -> Any:
+    """Note on a result, and on the memory that it lives in, that it may not come back to activations."""
     for tensor in tensors_in((out,)):
-        if tensor.is_floating_point():
-            mark(tensor, call.mode.fresh.but(held="cut", culprit=call.name))
+        shared = any(same_memory(tensor, activation) for activation in call.activations)
+        if shared or tensor.is_floating_point() or tensor.is_complex():
+            call.mode.note(tensor, call.mode.fresh.but(held="cut", culprit=call.name), shared=shared)
+        elif call.name in _MAKES_INTEGERS and tensor.dtype is not torch.bool:
+            call.mode.note(tensor, call.mode.fresh.but(held="integer", culprit=call.name))
     return out
 
 

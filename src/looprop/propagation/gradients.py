@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from looprop.propagation.surrogate import surrogate_in_force
+
 
 def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
     """numerator / denominator, and 0 where the denominator is 0."""
@@ -105,13 +107,23 @@ class _ConstantStdNorm(torch.autograd.Function):
         return gradient, None, None, None, None, None
 
 
+def hold(x: Tensor) -> Tensor:
+    """x as a constant: nothing goes back to it."""
+    surrogate = surrogate_in_force()
+    return x.detach() if surrogate is None else surrogate.held(x)
+
+
 def scale_gradient(x: Tensor, factor: float) -> Tensor:
     """x, whose gradient is multiplied by a number on the way back."""
+    if (surrogate := surrogate_in_force()) is not None:
+        return surrogate.line(x, x, factor)
     return _ScaleGradient.apply(x, factor)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def weigh_gradient(x: Tensor, factor: Tensor) -> Tensor:
     """x, whose gradient is multiplied by a tensor of its shape on the way back."""
+    if (surrogate := surrogate_in_force()) is not None:
+        return surrogate.line(x, x, factor)
     return _WeighGradient.apply(x, factor)  # type: ignore[no-any-return,no-untyped-call]
 
 
@@ -121,6 +133,8 @@ def identity_rule(x: Tensor, value: Tensor, *, whole: bool = False) -> Tensor:
     whole: f is known to end here, so that value / x is all that has to be kept; else it is formed on the way back, if
         at all.
     """
+    if (surrogate := surrogate_in_force()) is not None:
+        return surrogate.line(x, value, ratio(value, x.detach()))
     function = _WholeIdentityRule if whole else _IdentityRule
     return function.apply(x, value)  # type: ignore[no-any-return,no-untyped-call]
 
@@ -129,4 +143,10 @@ def constant_std_norm(
     x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float, *, centered: bool
 ) -> Tensor:
     """Layer norm (centered) or RMS norm with the standard deviation as a constant in the backward pass."""
+    if (surrogate := surrogate_in_force()) is not None:
+        dims = tuple(range(-len(shape), 0))
+        x = x - x.mean(dims, keepdim=True) if centered else x
+        out = x * surrogate.held(torch.rsqrt(x.square().mean(dims, keepdim=True) + eps))
+        out = out if weight is None else out * weight
+        return out if bias is None else out + bias
     return _ConstantStdNorm.apply(x, shape, weight, bias, eps, centered)  # type: ignore[no-any-return,no-untyped-call]

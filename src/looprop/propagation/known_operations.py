@@ -6,7 +6,7 @@ import torch
 from torch.overrides import get_overridable_functions
 
 from looprop.errors import PlanError, UnknownNameError
-from looprop.intercept.operations import operation_name, plain_name
+from looprop.intercept.operations import OWN_NAMESPACES, operation_name, plain_name
 from looprop.propagation import operations
 
 
@@ -29,5 +29,6 @@ def _known() -> frozenset[str]:
     """What the engine knows, what torch lets a mode see, and what libraries have registered with torch."""
     listed = {name for names in vars(operations).values() if isinstance(names, frozenset) for name in names}
     seen = {operation_name(function)[0] for functions in get_overridable_functions().values() for function in functions}
-    registered = {name.partition("::")[2].partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
-    return frozenset(listed | seen | {plain_name(name)[0] for name in registered})
+    registered = (name.partition(".")[0].partition("::") for name in torch._C._dispatch_get_all_op_names())
+    named = {plain_name(name)[0] if home in OWN_NAMESPACES else f"{home}::{name}" for home, _, name in registered}
+    return frozenset(listed | seen | named)

@@ -17,12 +17,25 @@ from torch.overrides import TorchFunctionMode
 from looprop.errors import PlanError, RuleError
 from looprop.intercept.attention import AttentionSite
 from looprop.intercept.operations import operation_name
-from looprop.propagation import operations
-from looprop.propagation.call import CUT_OFF, Call, Rule, Trace, cut_off, mark, tensors_in, trace_known, trace_of
-from looprop.propagation.location import inside_a_module, module_path
+from looprop.propagation import gradients, operations
+from looprop.propagation.call import (
+    CHANGED,
+    CUT_OFF,
+    Call,
+    Rule,
+    Trace,
+    cut_off,
+    mark,
+    tensors_in,
+    trace_known,
+    trace_of,
+)
+from looprop.propagation.cuts import Cuts, strictest
+from looprop.propagation.location import module_path
 from looprop.propagation.plan import Plan
 from looprop.propagation.rules.coefficients import as_coefficient, carried, goes_on, hold
 from looprop.propagation.rules.table import RULES
+from looprop.propagation.surrogate import surrogate_in_force
 
 _NEVER = {
     name: lambda *_: False for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -34,6 +47,7 @@ class _Handler:
     """How calls of one function are treated: decided once per mode, by the function's name.
 
     body: a composite Python function without its own dispatch; its inside is run with the mode on.
+    leaves: its result is out of the engine's sight: its rule decides also on what is cut from the graph already.
     inplace: the position of an `inplace` argument; -1 for none.
     """
 
@@ -41,6 +55,7 @@ class _Handler:
     in_place: bool
     rule: Rule | None
     pointwise: bool
+    leaves: bool
     body: Any = None
     inplace: int = -1
 
@@ -64,12 +79,15 @@ class RelevanceMode(TorchFunctionMode):
         self.embedding_sum: Tensor | None = None
         self.sites: list[AttentionSite] = []
         self.fresh = Trace(token=object())
+        self.cuts = Cuts()
         self._handlers: dict[Any, _Handler | None] = {}
         self._inside: list[Any] = []
 
     def explain(self, tensor: Tensor) -> Tensor:
         """A leaf with the values of a tensor, from which everything counts as activation."""
         leaf = tensor.clone() if tensor.is_inference() else tensor.detach()
+        if (surrogate := surrogate_in_force()) is not None:
+            leaf = surrogate.start(leaf)
         return mark(leaf.requires_grad_(), self.fresh)
 
     def reaches(self, tensor: Tensor) -> bool:
@@ -91,10 +109,11 @@ class RelevanceMode(TorchFunctionMode):
 
     def finish(self, output: Tensor) -> None:
         """Check the model's output before relevance starts from it."""
-        missing = [layer for layer in self.plan.layers if layer > len(self.sites)]
+        layers = self.sites[-1].layer if self.sites else 0
+        missing = [layer for layer in self.plan.layers if layer > layers]
         if missing:
             names = ", ".join(map(str, missing))
-            raise PlanError(f"the plan names layer {names}, but this model has {len(self.sites)} attention layers")
+            raise PlanError(f"the plan names layer {names}, but this model has {layers} attention layers")
         last = Call(self, "output", None, (output,), {})
         if not output.requires_grad:
             last.check_held()
@@ -132,15 +151,20 @@ class RelevanceMode(TorchFunctionMode):
             unknown = name not in RULES and name not in self.plan.rules and name not in self.plan.allow
             if inplace >= 0 or unknown:
                 body = _without_dispatch(function)
-        return _Handler(name, in_place, rule, name in operations.GOES_ON, body, inplace)
+        leaves = name in operations.NUMBER or name in operations.HOOK
+        return _Handler(name, in_place, rule, name in operations.GOES_ON, leaves, body, inplace)
 
     def _handle(self, handler: _Handler, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name, rule = handler.name, handler.rule
-        call = Call(self, name, function, args, kwargs)
-        if handler.in_place and args and args[0] is not call.args[0]:
-            return function(*args, **kwargs)  # a parameter changed in place: torch's own business
+        call = Call(self, name, function, args[1:] if name in operations.FILL else args, kwargs)
+        if name in operations.FILL:
+            call.args = (args[0], *call.args)  # of which only the shape is taken
+        if handler.leaves and rule is not None and (call.activations or call.held) and not self.plain:
+            return rule(call)
+        if handler.in_place and args and isinstance(args[0], Tensor) and args[0] is not call.args[0]:
+            return self._parameter_changed(call, args, kwargs)
         if not call.activations or (name in operations.LIKE and not call.args[0].requires_grad):
-            return self.constant(call, args, kwargs)
+            return self.constant(call, args, kwargs, in_place=handler.in_place)
         if not torch.is_grad_enabled():
             return call.run() if self.plain else self._cut(call, in_place=handler.in_place)
         if handler.body is not None and (
@@ -154,11 +178,8 @@ class RelevanceMode(TorchFunctionMode):
             if goes_on(call) and name in operations.PASS:
                 return carried(call, call.run())
         if rule is None:
-            out = call.run()
-            if isinstance(out, float) or any(t.is_floating_point() or t.is_complex() for t in tensors_in((out,))):
-                raise call.refuse("it is unknown to the engine")
-            return out
-        if call.held:
+            return self._unknown(call)
+        if call.held and not self.plain:
             call.check_held()
         if not handler.in_place or name in operations.PASS:
             return self._marked(rule(call), args[0] if handler.in_place else None)
@@ -171,6 +192,14 @@ class RelevanceMode(TorchFunctionMode):
         if trace.held and target.requires_grad:
             trace = as_coefficient(trace)
         return self._marked(mark(target, trace.but(origin=None, unweighted=None)), target)
+
+    def _unknown(self, call: Call) -> Any:
+        """A call that has no rule: harmless if all it gives are choices or truth values."""
+        out = None if "::" in call.name else call.run()  # an operator of another library may change its arguments
+        floating = any(t.is_floating_point() or t.is_complex() for t in tensors_in((out,)))
+        if "::" in call.name or floating or isinstance(out, float):
+            raise call.refuse("it is unknown to the engine")
+        return out
 
     def _enter(self, body: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a composite Python function with the mode on: nothing inside goes unseen."""
@@ -187,7 +216,21 @@ class RelevanceMode(TorchFunctionMode):
         """Whether the body of one of torch's Python functions is running."""
         return any(function.__name__ == name for function in self._inside)
 
-    def constant(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def note(self, tensor: Tensor, trace: Trace, *, shared: bool = False) -> None:
+        """Note on a tensor, and on the memory that it lives in, that it was made of activations and carries no
+        gradient; shared: that memory is an activation's.
+        """
+        mark(tensor, trace)
+        self.cuts.add(tensor, trace, shared=shared)
+
+    def _parameter_changed(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A parameter changed in place is torch's own business, unless it takes in what comes from activations."""
+        out = call.function(*args, **kwargs)
+        if (call.activations or call.held) and not self.plain:
+            self.cuts.add(args[0], strictest(*call.held) or self.fresh.but(held="cut", culprit=call.name))
+        return out
+
+    def constant(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_place: bool = False) -> Any:
         """A call without activations: nothing to propagate, except where the explained look-up happens."""
         if call.name in operations.EMBEDDING and any(
             t is self.explained_weight for t in tensors_in((*args, *kwargs.values()))
@@ -203,16 +246,26 @@ class RelevanceMode(TorchFunctionMode):
             return looked_up
         if call.name in operations.DROPOUT:
             return call.args[0]
+        return call.run() if not call.held or self.plain else self._made_of_held(call, in_place=in_place)
+
+    def _made_of_held(self, call: Call, *, in_place: bool) -> Any:
+        """A call without activations, but with constants that were made of them: what it gives is such a constant."""
+        trace = strictest(*call.held)
+        assert trace is not None
+        # An operator of another library may change whatever it is given.
+        anything = (*call.args, *call.kwargs.values()) if "::" in call.name else ()
+        changed = tuple(tensors_in((*call.args[:in_place], call.kwargs.get("out"), *anything)))
+        if any(self.cuts.shared(tensor) for tensor in changed):
+            raise call.refuse(CHANGED, culprit=trace.culprit)
+        if call.name not in operations.KEEPS_HELD and trace.held == "normaliser":
+            call.check_held()
         out = call.run()
-        if call.held and not self.plain:
-            strictest = next((trace for trace in call.held if trace.held != "weights"), call.held[0])
-            if call.name not in operations.KEEPS_HELD and strictest.held == "normaliser":
-                call.check_held()
-            if isinstance(out, float) and strictest.held == "coefficient" and inside_a_module():
-                raise call.refuse("it makes a plain number of a coefficient, which could not be followed any more")
-            for tensor in (*tensors_in((out,)), *((args[0],) if call.name == "setitem" else ())):
-                if tensor.is_floating_point():
-                    mark(tensor, strictest)
+        integers = trace.held == "integer" or call.name in operations.INTEGER | operations.CAST
+        for tensor in (*tensors_in((out,)), *changed):
+            if tensor.is_floating_point() or tensor.is_complex() or (integers and tensor.dtype is not torch.bool):
+                mark(tensor, trace)
+                if changed or trace.held in ("cut", "integer"):
+                    self.cuts.add(tensor, trace)
         return out
 
     def _cut(self, call: Call, *, in_place: bool) -> Any:
@@ -223,7 +276,7 @@ class RelevanceMode(TorchFunctionMode):
             torch._C._current_graph_task_id() != -1 or call.name in self.plan.allow
         ):  # inside a backward pass, or allowed
             return call.run()
-        if in_place:
+        if in_place and (call.args[0] is call.activations[0] or self.cuts.shared(call.args[0])):
             raise call.refuse(CUT_OFF)
         return cut_off(call)
 
@@ -241,7 +294,7 @@ class RelevanceMode(TorchFunctionMode):
 
 
 def _gradient(call: Call) -> Any:
-    return call.run()
+    return gradients.hold(call.activations[0]) if call.name in operations.CUT else call.run()
 
 
 def _forgiving(rule: Rule) -> Rule:

@@ -49,15 +49,25 @@ def evaluating(model: nn.Module) -> Iterator[None]:
                     module.training = True
 
 
+def is_compiled(module: nn.Module) -> bool:
+    """Does a module run as compiled code?"""
+    return (
+        type(module).__name__ == "OptimizedModule"
+        or module._compiled_call_impl is not None
+        or isinstance(module, torch.jit.ScriptModule)
+    )
+
+
+def has_compiled(model: nn.Module) -> bool:
+    """Does a model, or a part of it, run as compiled code?"""
+    return any(map(is_compiled, modules_of(model)))
+
+
 def refuse_opaque(module: nn.Module | None) -> None:
     """Raise for modules inside which the engine sees nothing."""
     for part in modules_of(module):
         kind = type(part)
-        compiled = (
-            kind.__name__ == "OptimizedModule"
-            or part._compiled_call_impl is not None
-            or isinstance(part, torch.jit.ScriptModule)
-        )
+        compiled = is_compiled(part)
         quantised = "quantized" in kind.__module__ or kind.__module__.partition(".")[0] in _QUANTISERS
         if module is None or not (compiled or quantised):
             continue

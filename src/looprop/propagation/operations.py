@@ -25,7 +25,7 @@ POINTWISE = frozenset(
 NORM = frozenset("layer_norm native_layer_norm rms_norm".split())
 GROUP_NORM = frozenset({"group_norm", "instance_norm"})
 # One product for each group of rows: the experts of a mixture, in one call.
-GROUPED = frozenset({"_grouped_mm", "grouped_mm", "grouped_mm_fallback"})
+GROUPED = frozenset({"_grouped_mm", "grouped_mm", "transformers::grouped_mm_fallback"})
 # A linear map of the whole input, known by the fast way to compute it.
 TRANSFORM = frozenset(
     "fft_fft fft_ifft fft_rfft fft_irfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 fft_fftn fft_ifftn fft_rfftn "
@@ -59,23 +59,28 @@ CAST = frozenset("to float double half bfloat16 clone contiguous type type_as as
 LIKE = frozenset({"expand_as", "view_as", "reshape_as", "type_as", "to"})
 # These cut an activation off the graph behind the engine's back, or turn it into plain numbers.
 CUT = frozenset({"detach", "get:data"})
-NUMBER = frozenset("item tolist numpy array set:data".split())
+NUMBER = frozenset("item tolist numpy array set:data dlpack reduce_ex storage untyped_storage".split())
+# Whole numbers that are made of an activation's values; comparisons and choices (argmax, topk) are held constant.
+INTEGER = frozenset("long int short byte char bucketize searchsorted".split())
+# New tensors in the shape of the first argument, filled with the second.
+FILL = frozenset({"full_like", "new_full"})
+# What would change gradients on their way back.
+HOOK = frozenset({"register_hook", "register_post_accumulate_grad_hook", "get:grad_fn"})
 # Never carry relevance, or read only what a tensor looks like.
 PLAIN = frozenset(
     "size dim numel stride storage_offset is_contiguous is_floating_point is_complex element_size get_device nelement "
     "len "
     "eq ne lt le gt ge isnan isinf isfinite all any argmax argmin argsort nonzero equal allclose bool hash repr str "
     "format "
-    "is_same_size requires_grad_ retain_grad register_hook "
-    "zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones "
-    "new_empty new_full iter contains reversed ndimension data_ptr is_signed logical_not logical_and logical_or "
+    "is_same_size requires_grad_ retain_grad "
+    "zeros_like ones_like empty_like rand_like randn_like new_zeros new_ones "
+    "new_empty iter contains ndimension data_ptr is_signed logical_not logical_and logical_or "
     "backward is_inference "
-    "untyped_storage storage deepcopy isclose bucketize searchsorted sign count_nonzero is_nonzero int long index "
-    "complex "
+    "isclose sign count_nonzero is_nonzero "
     "result_type can_cast promote_types broadcast_shapes is_tensor is_pinned has_names is_neg is_conj "
     "is_grad_enabled".split()
 )
-PROPERTIES = frozenset({"get:T", "get:mT", "get:H", "get:mH", "get:real", "get:data", "set:data"})
+PROPERTIES = frozenset({"get:T", "get:mT", "get:H", "get:mH", "get:real", "get:data", "set:data", "get:grad_fn"})
 
 # A choice between the values of several functions, which may be of one tensor.
 CHOICE = frozenset({"where"})
@@ -87,4 +92,4 @@ KEEPS_HELD = PASS | CAST | SCALE | SUM | ACTIVATION | POINTWISE | LINEAR | MATRI
 TAKES_NORMALISER = MATRIX_PRODUCT | {"mul", "div"}
 TAKES_COEFFICIENT = TAKES_NORMALISER | LIKE | ATTENTION | {"linalg_solve_triangular"}
 # To allow one of these means its plain gradient wherever it is met; of all others, only where their rule refuses.
-ALLOWED_WHOLLY = ACTIVATION | POINTWISE | DEVIATION | CUT | NUMBER
+ALLOWED_WHOLLY = ACTIVATION | POINTWISE | DEVIATION | CUT | NUMBER | INTEGER | HOOK

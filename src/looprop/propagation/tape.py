@@ -24,6 +24,17 @@ unseen: Callable[[], AbstractContextManager[None]] = torch._C.DisableTorchFuncti
 """`with unseen():` what runs in this block is none of the engine's business, nor of any other mode's."""
 
 
+@contextmanager
+def _checkpoints_refused() -> Iterator[None]:
+    """An older kind of checkpointing says only in the backward pass that it cannot be asked for single gradients."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "torch.utils.checkpoint" in str(error):
+            raise UnseenError(_CHECKPOINTED) from error
+        raise
+
+
 @dataclass(frozen=True, eq=False)
 class Tape:
     """Hands out relevances of a forward pass that ran under a plan."""
@@ -88,12 +99,12 @@ class Tape:
         """The modified gradients of an output (summed over all its entries) at some tensors."""
         if not output.requires_grad:
             self.check(output)
-        with unseen():
+        with unseen(), _checkpoints_refused():
             return list(torch.autograd.grad(output.sum(), list(tensors), retain_graph=keep))
 
     def gradients_or_none(self, output: Tensor, tensors: Sequence[Tensor]) -> list[Tensor | None]:
         """The same, with None for tensors that the output does not depend on."""
-        with unseen():
+        with unseen(), _checkpoints_refused():
             return list(torch.autograd.grad(output.sum(), list(tensors), allow_unused=True))
 
     def relevance(self, output: Tensor, tensor: Tensor, *, keep: bool = False) -> Tensor:

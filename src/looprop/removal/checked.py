@@ -14,6 +14,7 @@ from torch import Tensor
 
 from looprop.errors import ModelError
 from looprop.models.adapter import Removal
+from looprop.models.agreement import rounding
 from looprop.models.subject import Subject
 from looprop.removal.batching import fill, no_memory, out_of_memory, pack, run_halving
 from looprop.removal.plain import plain_runner
@@ -110,20 +111,30 @@ class Checked:
     def _plainly(self, rows: Tensor) -> Tensor:
         """By plain removal; one by one where the rows of a batch depend on each other."""
         subject, facts = self.subject, self.subject.adapter.facts
-        if self.rough:
-            return self._run(None, rows)
         kind = (f"plain {self.removal} {len(rows)}", subject.path)
         before = facts.runs.get(kind, 0)
-        facts.runs[kind] = before + 1
-        if self.removal == "delete" or (len(rows) < FEW_VARIANTS and before % EVERY):
-            return self._run(None, rows)
-        values = self._run(None, self._with_intact(rows))
-        self.checked += 1
-        if subject.differs(float(values[0])) and subject.adapter.takes_batches:
-            facts.one_by_one = True
+        if self.rough or (len(rows) < FEW_VARIANTS and before % EVERY):
+            values = self._run(None, rows)
+        else:
             values = self._run(None, self._with_intact(rows))
-        subject.check_route(float(values[0]), f"with nothing removed (removal={self.removal!r})")
-        return values[1:]
+            if subject.adapter.takes_batches and self._depends_on_batch(rows, values):
+                facts.one_by_one = True
+                values = self._run(None, self._with_intact(rows))
+            subject.check_route(float(values[0]), f"with nothing removed (removal={self.removal!r})")
+            values = values[1:]
+            self.checked += 1
+        facts.runs[kind] = before + 1  # a run that was refused does not count
+        return values
+
+    def _depends_on_batch(self, rows: Tensor, values: Tensor) -> bool:
+        """Does an input answer in a batch otherwise than alone? values: of the intact input and of rows."""
+        if self.removal != "delete":
+            return self.subject.differs(float(values[0]))
+        # The intact input is longer than all others, and runs alone: one of the others is run once more.
+        (chosen,) = sentinels(rows, new=False)
+        alone = float(self._run(None, rows[chosen : chosen + 1])[0])
+        size = max(self.subject.known.size, abs(alone))
+        return abs(alone - float(values[1 + chosen])) > rounding(size, self.subject.known.dtype)
 
     def _with_intact(self, rows: Tensor) -> Tensor:
         return torch.cat([torch.ones_like(rows[:1]), rows])  # first, so that it never runs alone

@@ -25,7 +25,9 @@ def refuse_ignored_mask(subject: Subject, values: Tensor) -> None:
     with adapter.evaluating(), torch.inference_mode():
         if _apart(subject, adapter.forward(adapter.masked(subject.encoded, keep), positions=positions)) > still:
             return
-        others = adapter.replaced(subject.encoded, keep, int(subject.encoded.inputs["input_ids"][0, 0]))
+        table = adapter.explained_weight
+        another = (int(subject.encoded.inputs["input_ids"][0, 0]) + 1) % (2 if table is None else len(table))
+        others = adapter.replaced(subject.encoded, keep, another)
         if _apart(subject, adapter.forward(others, positions=positions)) <= still:
             return  # nothing that it reads matters to it
     raise ModelError(

@@ -53,9 +53,10 @@ def _replaced(subject: Subject, token: int) -> Runner:
 def _injected_mask(subject: Subject) -> Runner:
     """Barred keys for models that take no mask: at the attention sites themselves."""
     adapter, encoded = subject.adapter, subject.encoded
-    layers = adapter.attention_layers(encoded)
+    layers = adapter.attention_sites(encoded)
     if layers == 0:
-        raise InputError(f"{adapter.name} has no attention to mask: use removal='zero'")
+        others = " or ".join(f"removal={other!r}" for other in adapter.removals if other != "attention-mask")
+        raise InputError(f"{adapter.name} has no attention to mask: use {others}")
 
     def run(keep: Tensor) -> Tensor:
         before = adapter.leading_positions(encoded)  # class tokens that stand before the first patch

@@ -163,12 +163,13 @@ def read_store(folder: str | Path) -> Store:
 
 def _steadily(read: Callable[[], T], again: Callable[[], None]) -> T:
     """What is read while somebody may be compacting: if a part has gone, its rows are in another one by now."""
-    for _ in range(LOOKS):
+    for look in range(LOOKS):
         try:
+            if look:  # which may find itself overtaken, too
+                again()
             return read()
         except (FileNotFoundError, Foreign):
             time.sleep(PAUSE)
-            again()
     return read()
 
 

@@ -46,7 +46,7 @@ def first_estimate(subject: Subject, start: FirstOrder) -> FirstEstimate:
     if start.pooled is None:  # else nobody reads the rows that leave the mean
         counted[subject.rows_read] = True
     effect = start.effect.double() * counted
-    scores = effect.sum(0) + (0.0 if start.pooled is None else start.pooled.double())
+    scores = effect.sum(0) + start.elsewhere.double() + (0.0 if start.pooled is None else start.pooled.double())
     no_token = (
         subject.answer_rows.everything or subject.reads_a_part or subject.adapter.leading_positions(subject.encoded) > 0
     )

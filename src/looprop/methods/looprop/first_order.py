@@ -8,7 +8,8 @@ At one site and head, with weights A, values V and output O, barring the keys of
 softmax renormalisation included; its effect on f is < df/dO_j, dO_j(I) >.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,9 +17,10 @@ import torch
 from torch import Tensor
 
 from looprop.errors import InputError
-from looprop.intercept.attention import heads_of_one
+from looprop.intercept.layers import UnfollowedAttention
 from looprop.intercept.reductions import Reduction, recording
 from looprop.intercept.rows import Kept, keep_site
+from looprop.methods.looprop.sites import barred_sites, check_followed, heads_of_site
 from looprop.models.subject import Subject
 from looprop.propagation.plan import GRADIENT, Plan
 from looprop.removal.plain import plain_runner
@@ -77,13 +79,15 @@ class FirstOrder:
     """One forward and one backward pass over the intact input, and what can be read off it.
 
     effect: (T, F) effect of each feature's removal through each row, over all sites. size: the same with sites taken by
-    absolute value. pooled: (F,) effect of leaving a mean over rows, None where none is left. sites: keys and values for
-    carrying rows, empty where they are not known. reduced: what sums over rows were taken of, (T, ...) each.
+    absolute value. elsewhere: (F,) effect through rows that are no positions of the input. pooled: (F,) effect of
+    leaving a mean over rows, None where none is left. sites: keys and values for carrying rows, empty where they are
+    not known. reduced: what sums over rows were taken of, (T, ...) each.
     """
 
     output: float
     effect: Tensor
     size: Tensor
+    elsewhere: Tensor
     pooled: Tensor | None
     sites: list[Kept]
     reduced: list[Tensor]
@@ -98,41 +102,53 @@ def member_matrix(subject: Subject) -> Tensor:
     return member
 
 
+@contextmanager
+def _both(first: AbstractContextManager[object], second: AbstractContextManager[object]) -> Iterator[None]:
+    with first, second:
+        yield
+
+
 def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
     """The first-order effect of every removal, with nothing inside an attention block linearised."""
     adapter = subject.adapter
+    if not adapter.tokens:
+        raise InputError(
+            "looprop has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
+        )
+    if adapter.two_stacks:
+        raise InputError(
+            "looprop has no meaning for an encoder-decoder yet: the rows of its two stacks are not told apart; use loo"
+        )
     member = member_matrix(subject)
     reductions: list[Reduction] = []
-    noting = recording((1, member.shape[1]), reductions) if subject.answer_rows.everything else None
+    unfollowed = UnfollowedAttention()
+    noting = recording((1, member.shape[1]), reductions) if subject.answer_rows.everything else nullcontext()
     with adapter.traced(
-        subject.encoded.inputs, BACKWARDS[backward], positions=subject.target.positions, record=True, within=noting
+        subject.encoded.inputs,
+        BACKWARDS[backward],
+        positions=subject.target.positions,
+        record=True,
+        within=_both(unfollowed, noting),
     ) as traced:
         tape, logits, value = traced.tape, traced.logits, traced.value(subject.target)
-        if not tape.sites:
-            raise InputError(
-                f"{adapter.name} has no attention whose keys could be barred: looprop explains Transformers"
-            )
-        if not adapter.tokens:
-            raise InputError(
-                "looprop has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
-            )
+        outputs = [site.output for site in tape.sites if site.output is not None]
         sums = [r.out for r in reductions if r.out.requires_grad]
-        outputs_of_sites = [s.output for s in tape.sites if s.output is not None]
-        gradients = tape.gradients(value, outputs_of_sites, keep=bool(sums))
-        of_sums = tape.gradients_or_none(value, sums) if sums else []
+        asked_for = [*outputs, *sums]
+        gradients = tape.gradients_or_none(value, asked_for) if asked_for else []
+    check_followed(adapter.name, unfollowed)
+    bars = barred_sites(subject, tape.sites)
+    gradients, of_sums = gradients[: len(outputs)], gradients[len(outputs) :]
     member = member.to(logits.device)
     effect = size = torch.zeros(member.shape[1], member.shape[0], dtype=logits.dtype, device=logits.device)
-    for site, gradient in zip(tape.sites, gradients, strict=True):
-        assert site.value is not None
-        assert site.output is not None
-        weights = site.all_weights().detach()
-        values, outputs, slopes = (
-            heads_of_one(t, weights) for t in (site.value.detach(), site.output.detach(), gradient)
-        )
-        weights = heads_of_one(weights, weights)  # (H, T, T)
-        values = values.repeat_interleave(len(weights) // len(values), 0)  # grouped queries share values
-        part = barring_effect(weights, values, outputs, slopes, member)
-        effect, size = effect + part, size + part.abs()
+    elsewhere = torch.zeros(len(member), dtype=logits.dtype, device=logits.device)
+    for site, gradient, barred in zip(tape.sites, gradients, bars, strict=True):
+        if gradient is None or not barred:
+            continue
+        part = barring_effect(*heads_of_site(adapter.name, site, gradient), member)
+        if len(part) == len(effect):
+            effect, size = effect + part, size + part.abs()
+        else:  # rows that are no positions of the input: a class token's alone, a decoder's
+            elsewhere = elsewhere + part.sum(0)
     kept = [k for site in tape.sites if (k := keep_site(site)) is not None]
     asked = [i for i, r in enumerate(reductions) if r.out.requires_grad]
     asked = [i for i, gradient in zip(asked, of_sums, strict=True) if gradient is not None]
@@ -141,8 +157,9 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
         output=float(value[0].detach()),
         effect=effect.detach(),
         size=size.detach(),
+        elsewhere=elsewhere.detach(),
         pooled=pooled,
-        sites=kept if len(kept) == len(tape.sites) else [],
+        sites=kept if len(kept) == len(tape.sites) and all(bars) else [],
         reduced=[r.rows[0].detach() for r in reductions],
     )
 

@@ -37,7 +37,7 @@ def can_carry(subject: Subject, intact: FirstOrder) -> bool:
     sites = intact.sites
     if not sites or subject.reads_a_part or len({site.key.shape[1] for site in sites}) != 1:
         return False
-    if not subject.adapter.runs_rows or "carried rows" in subject.adapter.facts.lost:
+    if "carried rows" in subject.adapter.facts.lost:
         return False
     if program(subject).decides:  # in a variant, values may decide otherwise than in those that are tried
         return False
@@ -58,7 +58,8 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
         return False
     read = [] if subject.answer_rows.everything else subject.rows_read
     removed = [leading + len(subject.encoded) // 2, leading + len(subject.encoded) // 3]
-    removed += [row for row in read[:1] if row >= leading and row - leading not in subject.encoded.fixed]
+    ends = (leading, length - 1, *read[:1])  # a mask may mean something else at an end (left padding)
+    removed += [row for row in dict.fromkeys(ends) if row >= leading and row - leading not in subject.encoded.fixed]
     member = torch.zeros(len(removed), length, dtype=torch.bool, device=sites[0].key.device)
     member[range(len(removed)), removed] = True
     every = torch.arange(length, device=member.device)
@@ -68,7 +69,7 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
         unchanged = exact_rows(subject, intact, few[:1], torch.zeros_like(member[:1])).cpu()
         filled = exact_rows(subject, intact, few, member[:2]).cpu()  # of unlike number: one of them is filled up
         alone = torch.cat([exact_rows(subject, intact, few[i : i + 1], member[i : i + 1]).cpu() for i in range(2)])
-    except Exception:  # rows of this model cannot be run at all
+    except Exception:  # rows of this model cannot be run at all, whatever it says to them
         return False
     single = subject.afresh(features=tuple((i,) for i in range(len(subject.encoded))))
     plain = SetFunction(single, removal="attention-mask", quick=False)
@@ -183,8 +184,8 @@ def _filled(rows: list[Tensor], member: Tensor, *, at_front: bool) -> tuple[Tens
 
 def _run(subject: Subject, intact: FirstOrder, rows: Tensor, barred: Tensor, real: Tensor) -> Tensor:
     adapter = subject.adapter
-    left_out = ~barred.gather(1, rows) if intact.reduced else None  # what is removed leaves a mean
-    batch, placed = adapter.at_rows(subject.encoded, rows, read=left_out)
+    # What is removed leaves a mean, and some models clear its row.
+    batch, placed = adapter.at_rows(subject.encoded, rows, read=~barred.gather(1, rows))
     completed = completing(intact.reduced, rows, real) if intact.reduced else nullcontext()
     with carrying(intact.sites, rows, barred), placed, completed:
         logits = adapter.forward(batch, positions=subject.target.positions)

@@ -11,7 +11,7 @@ from looprop.intercept.attention import AttentionCall, AttentionSite, attention_
 from looprop.propagation import operations
 from looprop.propagation.call import Trace, mark, trace_of
 from looprop.propagation.degrees import degree, noted
-from looprop.propagation.gradients import epsilon_factor, scale_gradient, weigh_gradient
+from looprop.propagation.gradients import epsilon_factor, hold, scale_gradient, weigh_gradient
 from looprop.propagation.rules.base import rule
 from looprop.propagation.rules.coefficients import router_weights
 
@@ -27,23 +27,22 @@ def fused(call: Call) -> Any:
     """scaled_dot_product_attention.  AttnLRP: V gets 1/2 of the gradient, Q and K 1/4; CP-LRP: all of it to V."""
     mode = call.mode
     given = AttentionCall.parse(len(mode.sites) + 1, call.args, call.kwargs)
-    mask = given.mask.detach() if isinstance(given.mask, Tensor) else given.mask
+    mask = hold(given.mask) if isinstance(given.mask, Tensor) else given.mask
     if isinstance(given.mask, Tensor) and given.mask.requires_grad and call.plan.epsilon:
         raise call.refuse("its mask depends on activations, for which a positive epsilon is not defined")
-    site = AttentionSite(given.layer, fused=True)
-    mode.sites.append(site)
+    site = AttentionSite.after(mode.sites, given)
     rule = call.plan.rule(site.layer)
     if rule == "gradient":
         out = given.run()
     elif call.plan.epsilon:
         out = _unfused(call, given, rule)
     elif rule == "cp":
-        held = given.but(query=given.query.detach(), key=given.key.detach(), mask=mask)
+        held = given.but(query=hold(given.query), key=hold(given.key), mask=mask)
         out = noted(call, held.run(), degree(given.value))
     else:
         out = _split(call, given)
     if mode.record:
-        site.query, site.key, site.value, site.output = given.query, given.key, given.value, out
+        site.query, site.key, site.value, site.output, site.products = given.query, given.key, given.value, out, 1
         site.mask, site.causal, site.scale = given.mask, given.causal, given.scale
     return out
 
@@ -78,7 +77,7 @@ def _unfused(call: Call, given: AttentionCall, rule: str) -> Tensor:
         total = scores + mask
         scores = weigh_gradient(scores, epsilon_factor(total.detach(), epsilon))
     weights = _masked_softmax(scores, mask)
-    weights = weights.detach() if rule == "cp" else weights
+    weights = hold(weights) if rule == "cp" else weights
     out = weights @ value
     return weigh_gradient(out, epsilon_factor(out.detach(), epsilon, shares=_shares(weights, value)))
 
@@ -111,17 +110,19 @@ def softmax(call: Call) -> Any:
     # activations.
     if trace is None or not (_normalises_keys(call, trace) or mode.inside("multi_head_attention_forward")):
         return router_weights(call, call.run())  # a router or a pooling; a final softmax is refused at the output
-    site = AttentionSite(len(mode.sites) + 1, fused=False)
-    mode.sites.append(site)
+    site = AttentionSite.after(mode.sites)
     weights = call.run()
     if call.plan.rule(site.layer) == "cp":
-        weights = weights.detach()
+        weights = hold(weights)
     if mode.record and trace.product is not None:
         site.query, right = trace.product
         site.key, site.weights, site.scale = right.transpose(-2, -1), weights, trace.factor
         product = site.query.detach() @ right.detach() * trace.factor if _multiplies(site.query, right) else None
-        site.bias = scores.detach() - product if product is not None and product.shape == scores.shape else None
-    return mark(weights, mode.fresh.but(site=site.layer, held="" if weights.requires_grad else "weights"))
+        if product is not None and product.shape[-2:] == scores.shape[-2:] and product.numel() == scores.numel():
+            site.bias = scores.detach() - product.reshape(scores.shape)  # heads may have been folded into the batch
+        elif product is not None and (*product.shape[:-1], product.shape[-1] + 1) == scores.shape:
+            site.bias, site.sink = scores.detach()[..., :-1] - product, scores.detach()[..., -1:]
+    return mark(weights, mode.fresh.but(site=site.number, held="" if weights.requires_grad else "weights"))
 
 
 def _normalises_keys(call: Call, trace: Trace) -> bool:
@@ -141,16 +142,60 @@ def _multiplies(left: Tensor, right: Tensor) -> bool:
 def product_rule(call: Call) -> str:
     """Does a matrix product of two activations split its relevance? Not at a site that follows the gradient."""
     sites = [t.site for a in call.activations if (t := trace_of(a)) is not None and t.site is not None]
-    rule = call.plan.rule(sites[0] if sites else len(call.mode.sites) + 1)
+    met = call.mode.sites
+    rule = call.plan.rule(met[sites[0] - 1].layer if sites else (met[-1].layer if met else 0) + 1)
     return "gradient" if rule == "gradient" or call.plan.product == "gradient" else "halves"
 
 
 def values_met(call: Call, out: Tensor) -> Tensor:
     """Note the values and the output of an attention site that is written out."""
-    if call.mode.record:
-        for weights, value in ((call.args[0], call.args[1]),) if len(call.args) > 1 else ():
-            trace = trace_of(weights) if isinstance(weights, Tensor) else None
-            if trace is not None and trace.site is not None:
-                site = call.mode.sites[trace.site - 1]
-                site.value, site.output = value, out
+    if not call.mode.record or len(call.args) < 2:
+        return out
+    if call.name == "einsum":
+        return _values_met_by_einsum(call, out)
+    weights, value = call.args[:2]
+    trace = trace_of(weights) if isinstance(weights, Tensor) else None
+    if trace is not None and trace.site is not None:
+        _note(call.mode.sites[trace.site - 1], weights, value, out)
     return out
+
+
+def _note(site: AttentionSite, weights: Tensor, value: Tensor, out: Tensor) -> None:
+    """The product of a site, unless its weights were changed on the way from the softmax to the values."""
+    given, site.weights, size = site.weights, None, weights.shape[-1]
+    used = weights.detach()
+    for kept in () if given is None else (given[..., :size], given[..., -size:]):  # a sink is the last, or the first
+        if kept.numel() == used.numel() and torch.equal(used.reshape(kept.shape).to(kept), kept.detach()):
+            site.weights = kept
+            break
+    site.value, site.output, site.products = value, out, site.products + 1
+    if site.weights is None:
+        site.weights, site.changed = given, True
+
+
+def _values_met_by_einsum(call: Call, out: Tensor) -> Tensor:
+    """The same for a product that is written with letters: values (..., T, d) and output (..., R, d) are recorded as a
+    matrix product would have them. What is returned has the model's own order, and comes from what is recorded.
+    """
+    first = call.args[1]
+    operands = list(first) if isinstance(first, (list, tuple)) else list(call.args[1:])
+    terms, arrow, result = str(call.args[0]).replace(" ", "").partition("->")
+    names = terms.split(",")
+    of_site = [n for n, x in enumerate(operands) if (t := trace_of(x)) is not None and t.site is not None]
+    if len(operands) != 2 or len(of_site) != 1 or not arrow or "." in terms:
+        return out
+    of_weights, of_value = names[of_site[0]], names[1 - of_site[0]]
+    batch, query, key = tuple(of_weights[:-2]), of_weights[-2], of_weights[-1]
+    own = set(of_value) - set(of_weights)
+    if len(own) != 1 or set(of_value) != {*batch, key, *own} or set(result) != {*batch, query, *own}:
+        return out
+    (width,) = own
+    value = operands[1 - of_site[0]].permute([of_value.index(c) for c in (*batch, key, width)])
+    order = [result.index(c) for c in (*batch, query, width)]
+    recorded = out.permute(order)
+    trace = trace_of(operands[of_site[0]])
+    assert trace is not None
+    assert trace.site is not None
+    _note(call.mode.sites[trace.site - 1], operands[of_site[0]], value, recorded)
+    returned = recorded.permute([order.index(n) for n in range(len(order))])
+    return mark(returned, trace_of(out) or call.mode.fresh)

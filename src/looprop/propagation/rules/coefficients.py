@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from looprop.propagation import operations
+from looprop.propagation import gradients, operations
 from looprop.propagation.call import Trace, mark, tensors_in, trace_known
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def constant(call: Call, tensor: Tensor, culprit: str = "") -> Tensor:
     """The values of a tensor, noted as coming from activations; itself where the plan lets gradients pass."""
     if call.mode.plain or call.name in call.plan.allow or call.plan.activation == "gradient":
         return tensor
-    return mark(tensor.detach(), call.mode.fresh.but(held="coefficient", culprit=culprit or call.name))
+    return mark(gradients.hold(tensor), call.mode.fresh.but(held="coefficient", culprit=culprit or call.name))
 
 
 def as_coefficient(trace: Trace) -> Trace:

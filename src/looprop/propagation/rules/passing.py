@@ -4,17 +4,18 @@ refused.
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from looprop.propagation import degrees, operations
-from looprop.propagation.call import Call, cut_off, mark, trace_known
+from looprop.propagation import chains, degrees, operations
+from looprop.propagation.call import Call, cut_off, mark, note_cut, trace_known
 from looprop.propagation.location import inside_a_module
 from looprop.propagation.rules.base import rule
 from looprop.propagation.rules.coefficients import constant, settle
 
 SCATTER = frozenset({"scatter", "scatter_reduce"})
 
-rule(*operations.CUT)(cut_off)
+rule(*operations.CUT, *operations.INTEGER)(cut_off)
 
 
 @rule(*(operations.PASS - operations.CAST - operations.CHOICE - SCATTER))
@@ -22,6 +23,8 @@ def pass_through(call: Call) -> Any:
     """Reshaping, selecting, masking: relevance follows the gradient."""
     out = call.run()
     first = trace_known(call.activations[0])
+    if call.name == "view" and not out.requires_grad:  # the same bits as whole numbers
+        return note_cut(call, out)
     if isinstance(out, Tensor) and out.requires_grad and first is not call.mode.fresh:
         mark(
             out,
@@ -64,15 +67,11 @@ def scatter(call: Call) -> Any:
 def cast(call: Call) -> Any:
     """A copy or change of dtype or device is the same tensor for every purpose."""
     out = call.run()
+    if not out.requires_grad and call.args[0].requires_grad:
+        return note_cut(call, out)
     (source, *_) = call.activations
     if isinstance(out, Tensor) and out.requires_grad and out is not source:
-        trace = trace_known(source)
-        mark(
-            out,
-            trace.but(origin=trace.origin if out.dtype == source.dtype else None, unweighted=None)
-            if trace.linear
-            else trace.but(origin=None),
-        )
+        mark(out, trace_known(source).but(origin=chains.origin(source), unweighted=None))
     return out
 
 
@@ -84,12 +83,24 @@ def dropout(call: Call) -> Any:
 
 @rule(*operations.NUMBER)
 def number(call: Call) -> Any:
-    """item, tolist, numpy: an activation becomes a number that cannot be followed. What the user does with outputs is
-    another matter.
+    """item, tolist, numpy: an activation becomes a number that cannot be followed, also once it is detached. What the
+    user does with outputs is another matter.
     """
-    if call.mode.root is not None and not inside_a_module():
+    if _by_the_user(call):
         return call.run()
     raise call.refuse("it makes a plain number of an activation, so that its relevance would be lost")
+
+
+@rule(*operations.HOOK)
+def hook(call: Call) -> Any:
+    """A hook on an activation would change what comes back to it."""
+    if _by_the_user(call):
+        return call.run()
+    raise call.refuse("hooks on activations change relevance on its way back")
+
+
+def _by_the_user(call: Call) -> bool:
+    return (call.mode.root is not None and not inside_a_module()) or torch._C._current_graph_task_id() != -1
 
 
 @rule(*operations.EMBEDDING)

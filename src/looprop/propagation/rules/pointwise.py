@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from looprop.propagation import degrees, operations
+from looprop.propagation import chains, degrees, operations
 from looprop.propagation.call import Call, Trace, mark, trace_known
-from looprop.propagation.gradients import epsilon_factor, identity_rule, scale_gradient, weigh_gradient
+from looprop.propagation.gradients import epsilon_factor, hold, identity_rule, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention
 from looprop.propagation.rules.base import rule
 from looprop.propagation.rules.coefficients import carried, constant, goes_on, settle
@@ -22,7 +22,7 @@ VANISHES_AT_ZERO = operations.ACTIVATION - {"hardtanh"}
 @rule(*operations.SUM)
 def add(call: Call) -> Any:
     """A sum: the gradient, times s / (s + epsilon sign(s)); a constant keeps its share, a mask takes none."""
-    if call.name not in REDUCTION and _is_chain(call) and not all(trace_known(t).linear for t in call.activations):
+    if call.name not in REDUCTION and chains.goes_on(call):
         return pointwise(call)
     if settle(call):
         return call.mode.constant(call, call.args, call.kwargs)
@@ -40,14 +40,26 @@ def add(call: Call) -> Any:
     mean_square = (trace.mean_square and len(call.activations) == 1) or (call.name in REDUCTION and trace.square)
     if mean_square or trace.product is not None:
         mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, mean_square=mean_square))
+    elif call.name not in REDUCTION and (found := chains.summed(call)) is not None:
+        mark(out, call.mode.fresh.but(root=found[0], at_root_zero=found[1]))
     out = degrees.summed(call, out)
-    if (
-        call.mode.embedding_sum is not None
-        and len(call.activations) == 1
-        and call.activations[0] is call.mode.embedding_sum
-    ):
+    if _adds_to_the_embedding(call, out):
         call.mode.embedding_sum = out
     return out
+
+
+def _adds_to_the_embedding(call: Call, out: Tensor) -> bool:
+    """Whether something constant is added to the explained look-up: positions, token types. A mean over it (the
+    beginning of a norm) is no sum with anything.
+    """
+    before = call.mode.embedding_sum
+    return (
+        before is not None
+        and call.name in ("add", "sub")
+        and len(call.activations) == 1
+        and call.activations[0] is before
+        and out.shape == before.shape
+    )
 
 
 def _adds_the_identity(call: Call) -> bool:
@@ -74,7 +86,7 @@ def scale(call: Call) -> Any:
     acts = call.activations
     if call.kwargs.get("rounding_mode"):
         raise call.refuse("it rounds")
-    if _is_chain(call):
+    if chains.one_activation(call):
         chain = [trace_known(t) for t in acts]
         by_number = len(acts) == 1 and call.name != "rdiv" and not (call.name == "div" and call.args[0] is not acts[0])
         if not (by_number and chain[0].linear):
@@ -85,7 +97,9 @@ def scale(call: Call) -> Any:
             raw = call.run(*(chain[0].unweighted if a is acts[0] else a for a in call.args))
             out = weigh_gradient(raw, epsilon_factor(raw.detach(), call.plan.epsilon, shares=2))
             return mark(out, chain[0].but(origin=None, unweighted=raw, factor=factor))
-        return mark(out, chain[0].but(origin=_origin(acts[0]), factor=factor))
+        scaled = chains.extended(call, vanishes=True)
+        note = chain[0].but(origin=scaled.origin, root=scaled.root, at_root_zero=scaled.at_root_zero, factor=factor)
+        return mark(out, note)
     if settle(call):
         return call.mode.constant(call, call.args, call.kwargs)
     acts = call.activations
@@ -128,40 +142,30 @@ def pointwise(call: Call) -> Any:
     if call.name in ("sqrt", "rsqrt", "pow") and first.mean_square:
         return _normaliser(call)
     if call.plan.activation == "gradient":
-        square = _is_chain(call) and _is_square(call, [trace_known(t) for t in call.activations])
+        square = chains.one_activation(call) and _is_square(call, [trace_known(t) for t in call.activations])
         return mark(call.run(), call.mode.fresh.but(square=square, product=first.product))
-    if not _is_chain(call):
+    if not chains.one_activation(call):
         if settle(call):
             return call.mode.constant(call, call.args, call.kwargs)
         raise call.refuse("its arguments are not pointwise functions of one activation")
-    origin = _origin(call.activations[0])
+    vanishes = call.name in VANISHES_AT_ZERO
+    chain = chains.extended(call, vanishes=vanishes)
     value = call.run(*(a.detach() if isinstance(a, Tensor) else a for a in call.args))
     before = [trace_known(t) for t in call.activations]
-    settled = call.name in VANISHES_AT_ZERO and before[0].at_zero == 0.0
-    at_zero = 0.0 if settled else float(call.run(*(_at_zero(a) for a in call.args)))
     culprit = next((t.culprit for t in before if t.culprit), call.name)
-    out = identity_rule(origin, value, whole=settled)
+    out = identity_rule(chain.origin, value, whole=vanishes and chain.at_zero == 0.0 and chain.root is None)
     square = _is_square(call, before)
     return mark(
         out,
         call.mode.fresh.but(
-            origin=origin,
-            at_zero=at_zero,
+            **chain._asdict(),
             culprit=culprit,
             linear=False,
             square=square,
             product=before[0].product,
-            degree=2 * trace_known(origin).degree if square and call.plan.bilinear == "canonical" else 1,
+            degree=2 * trace_known(chain.origin).degree if square and call.plan.bilinear == "canonical" else 1,
         ),
     )
-
-
-def _at_zero(value: Any) -> Any:
-    if not isinstance(value, Tensor):
-        return value
-    if not value.requires_grad:
-        return value.double()
-    return torch.tensor(trace_known(value).at_zero, dtype=torch.float64, device=value.device)
 
 
 def _is_square(call: Call, before: list[Trace]) -> bool:
@@ -180,7 +184,7 @@ def _normaliser(call: Call) -> Any:
     return (
         out
         if call.plan.norm == "gradient"
-        else mark(out.detach(), call.mode.fresh.but(held="normaliser", culprit=call.name))
+        else mark(hold(out), call.mode.fresh.but(held="normaliser", culprit=call.name))
     )
 
 
@@ -193,23 +197,4 @@ def deviation(call: Call) -> Any:
     if call.name == "var":
         # The identity rule at each square (x - mean)^2: half of the gradient.
         return mark(scale_gradient(out, 0.5), call.mode.fresh.but(mean_square=True))
-    return mark(out.detach(), call.mode.fresh.but(held="normaliser", culprit=call.name))
-
-
-def _is_chain(call: Call) -> bool:
-    """All arguments are pointwise functions of one tensor, or plain numbers."""
-    origin = _origin(call.activations[0])
-    for value in (*call.args, *call.kwargs.values()):
-        if not isinstance(value, Tensor):
-            continue
-        if value.requires_grad:
-            if _origin(value) is not origin or value.shape != origin.shape:
-                return False
-        elif value.dim() and call.name != "prelu":  # whose slopes do not move f(0) = 0, whatever their shape
-            return False
-    return True
-
-
-def _origin(tensor: Tensor) -> Tensor:
-    origin = trace_known(tensor).origin
-    return tensor if origin is None else origin
+    return mark(hold(out), call.mode.fresh.but(held="normaliser", culprit=call.name))

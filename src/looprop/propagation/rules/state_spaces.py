@@ -8,6 +8,7 @@ from typing import Any
 
 from looprop.propagation import degrees
 from looprop.propagation.call import Call
+from looprop.propagation.gradients import hold
 from looprop.propagation.rules.base import rule
 from looprop.propagation.rules.coefficients import constant
 from looprop.propagation.rules.linear import weighed
@@ -27,4 +28,4 @@ def solve_triangular(call: Call) -> Any:
         return call.run()
     if not right.requires_grad:
         return constant(call, call.run())
-    return degrees.still(call, weighed(call, call.run(matrix.detach(), right)))
+    return degrees.still(call, weighed(call, call.run(hold(matrix), right)))

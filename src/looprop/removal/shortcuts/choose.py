@@ -74,7 +74,7 @@ def _ways(subject: Subject) -> Iterator[Shortcut]:
 def program(subject: Subject) -> Program:
     """What kind of program the input runs; looked at once per sequence of operations."""
     programs = subject.adapter.facts.programs
-    if subject.path not in programs and len(programs) >= MOST_PATHS:
+    if not subject.path or (subject.path not in programs and len(programs) >= MOST_PATHS):
         return Program(decides=True, reads_ids=True)
     if subject.path not in programs:
         programs[subject.path] = program_of(
@@ -102,7 +102,7 @@ def _count_rows(subject: Subject, keep: Tensor) -> Tensor:
 
 def _attention_sites(subject: Subject) -> int:
     try:
-        return subject.adapter.attention_layers(subject.encoded)
+        return subject.adapter.attention_sites(subject.encoded)
     except Exception:  # not known to the engine, or too large for it: its last attention is not known
         return 0
 

@@ -1,0 +1,69 @@
+"""A token of the vocabulary as a target: what language models, encoder-decoders and masked models are asked for."""
+
+from numbers import Integral
+from typing import Any
+
+from torch import Tensor
+
+from looprop.errors import TargetError
+from looprop.models.checking import check_text
+from looprop.models.target import Target, TargetLike
+
+CONTINUATION = "continuation:"
+"""What begins a target that is a whole output, given as text."""
+
+
+def token_target(target: TargetLike, logits: Tensor, tokenizer: Any) -> Target:
+    """A token by id or text, a pair of tokens, or None for the likeliest. logits: (V,) of the intact input."""
+    if target is None:
+        index = int(logits.argmax())
+        return Target((index,), token_text(tokenizer, index))
+    parts = target if isinstance(target, tuple) else (target,)
+    if not 1 <= len(parts) <= 2:
+        raise TargetError(f"a contrast is a pair (for, against), got {target!r}")
+    ids = [_token_id(tokenizer, part, len(logits)) for part in parts]
+    if len(ids) == 1:
+        return Target((ids[0],), token_text(tokenizer, ids[0]))
+    if ids[0] == ids[1]:
+        raise TargetError(f"a contrast needs two different tokens, got {target!r}")
+    return Target((ids[0],), f"{token_text(tokenizer, ids[0])} - {token_text(tokenizer, ids[1])}", against=ids[1])
+
+
+def token_text(tokenizer: Any, index: int) -> str:
+    """A token as it is shown."""
+    return str(tokenizer.decode([index]))
+
+
+def continuation_of(target: TargetLike) -> str | None:
+    """The text of a target that is a whole output; None of any other."""
+    given = isinstance(target, str) and target.startswith(CONTINUATION)
+    return str(target).removeprefix(CONTINUATION) if given else None
+
+
+def continuation_ids(tokenizer: Any, text: str, *, of_decoder: bool = False) -> list[int]:
+    """The tokens of a whole output, without any that the tokenizer would add.
+
+    of_decoder: some tokenizers have other pieces for what a decoder says than for what an encoder reads.
+    """
+    check_text(text, "a continuation")
+    given = {"text_target": text} if of_decoder else {"text": text}
+    ids: list[int] = tokenizer(**given, add_special_tokens=False)["input_ids"]
+    if not ids:
+        raise TargetError("the continuation is empty")
+    return ids
+
+
+def _token_id(tokenizer: Any, part: int | str, size: int) -> int:
+    if isinstance(part, str):
+        check_text(part, "a target")
+        ids = tokenizer(part, add_special_tokens=False)["input_ids"]
+        if len(ids) != 1:
+            raise TargetError(
+                f"{part!r} is {len(ids)} tokens of this model, a target must be one; a leading space may matter"
+            )
+        if ids[0] == tokenizer.unk_token_id and part.strip() != tokenizer.unk_token:
+            raise TargetError(f"{part!r} is not in the vocabulary of this model")
+        return int(ids[0])
+    if isinstance(part, bool) or not isinstance(part, Integral) or not 0 <= part < size:
+        raise TargetError(f"a target token must be a text or an id from 0 to {size - 1}, got {part!r}")
+    return int(part)
