@@ -59,7 +59,7 @@ def test_weights_in_several_files(sharded: Path, sound: Path) -> None:
     [
         ("pytorch_model.bin", "only safetensors are read, since pickled weights can run code"),
         ("../a.safetensors", "not in the folder"),
-        ("/tmp/a.safetensors", "not in the folder"),
+        ("/a.safetensors", "not in the folder"),
         ("..\\a.safetensors", "not in the folder"),
         ("c.safetensors", "names 'c.safetensors', which is not there"),
         (None, "only safetensors"),
@@ -255,7 +255,7 @@ def test_an_image_model_without_its_processor(tmp_path: Path) -> None:
     folder = attack_files.make_models(tmp_path)[2]
     assert looprop.load(folder).adapter.noun == "images"
     (folder / "preprocessor_config.json").unlink()
-    with pytest.raises(ModelError, match=r"its image processor cannot be used.*load\(\(model, None\)\)"):
+    with pytest.raises(ModelError, match=r"its processor cannot be used.*load\(\(model, None\)\)"):
         looprop.load(folder)
 
 
@@ -265,7 +265,7 @@ def test_an_image_model_without_its_processor(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "source",
     [3, b"x", [], {}, object(), "", "  ", "a\0b", 1.5, hf.BertConfig()],
-    ids=lambda given: repr(given).partition(" ")[0],
+    ids=lambda source: type(source).__name__,
 )
 def test_what_is_no_model(source: Any) -> None:
     with pytest.raises(ModelError, match="a model is given as a hub id, a folder"):
@@ -283,9 +283,7 @@ def test_a_file_of_weights(folder: Path) -> None:
         looprop.load(folder / "model.safetensors")
 
 
-@pytest.mark.parametrize(
-    "device", ["gpu", "cuda:x", 3.5, "", object()], ids=lambda given: repr(given).partition(" ")[0]
-)
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", 3.5, ""], ids=repr)
 def test_what_is_no_device(device: Any) -> None:
     with pytest.raises(ModelError, match="device must be one of torch's"):
         looprop.load(device=device)

@@ -134,7 +134,7 @@ def test_labels_as_json_has_them() -> None:
 
 
 def test_ids_and_classes_that_are_there_twice() -> None:
-    with pytest.raises(LoopropError, match="the id 'a' is there twice"):
+    with pytest.raises(LoopropError, match="examples need ids of their own, got 'a' twice"):
         make_dataset("d", "all", [Example("a", "x"), Example("a", "y")])
     with pytest.raises(LoopropError, match="a name of its own"):
         make_dataset("d", "all", [Example("a", "x")], labels=["good", "good"])

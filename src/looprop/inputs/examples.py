@@ -68,12 +68,12 @@ def make_dataset(
 
     >>> make_dataset("two", "all", [Example("a", "good"), Example("a", "bad")])
     Traceback (most recent call last):
-    looprop.errors.DataError: two/all: the id 'a' is there twice; every example needs its own
+    looprop.errors.DataError: two/all: examples need ids of their own, got 'a' twice
     """
     seen: set[str] = set()
     for example in examples:
         if example.id in seen:
-            raise DataError(f"{name}/{split}: the id {example.id!r} is there twice; every example needs its own")
+            raise DataError(f"{name}/{split}: examples need ids of their own, got {example.id!r} twice")
         seen.add(example.id)
     if len(set(labels)) != len(labels):
         raise DataError(f"{name}/{split}: every class needs a name of its own, got {', '.join(map(repr, labels))}")
