@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -46,8 +47,21 @@ def can_carry(subject: Subject, intact: FirstOrder) -> bool:
         subject.adapter.facts.carries,
     )
     if situation not in carries:
-        carries[situation] = _agrees(subject, intact)
+        carries[situation] = not _reads_elsewhere(subject) and _agrees(subject, intact)
     return carries[situation]
+
+
+def _reads_elsewhere(subject: Subject) -> bool:
+    """Does the answer move to another row when the one it is read from is removed? That row would not be carried."""
+    adapter, encoded = subject.adapter, subject.encoded
+    if not adapter.takes_mask or adapter.causal or subject.answer_rows.everything:
+        return False
+    keep = torch.ones(1, len(encoded), dtype=torch.bool, device=adapter.device)
+    keep[0, [row for row in subject.rows_read if row not in encoded.fixed]] = False
+    if keep.all() or not keep.any():
+        return False
+    removed = replace(encoded, inputs=adapter.masked(encoded, keep))
+    return adapter.answer_rows(removed, positions=subject.target.positions) != subject.answer_rows
 
 
 def _agrees(subject: Subject, intact: FirstOrder) -> bool:
