@@ -170,6 +170,35 @@ def test_rows_that_depend_on_their_batch_run_alone(removal: Any, length: int) ->
     assert adapter.facts.one_by_one
 
 
+class Touchy(odd.Encoder):
+    """Raises on a batch, or with a key removed."""
+
+    def __init__(self, *, alone: bool) -> None:
+        super().__init__()
+        self.alone = alone
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
+    ) -> Tensor:
+        removed = attention_mask is not None and not attention_mask.bool().all()
+        if removed and (self.alone or len(input_ids) > 1):
+            raise RuntimeError("no padding, please")
+        return super().forward(input_ids, attention_mask, position_ids)
+
+
+@pytest.mark.parametrize("length", [5, 24])
+def test_a_model_that_takes_no_batch_of_variants_runs_one_by_one(length: int) -> None:
+    subject = subject_of(TextClassifier(Touchy(alone=False), TOKENIZER), zoo.token_ids(length))
+    keep = leave_one_out(length)
+    np.testing.assert_allclose(SetFunction(subject)(keep), one_by_one(subject, keep), atol=1e-9)
+
+
+def test_a_model_that_cannot_run_with_features_removed_is_refused_by_name() -> None:
+    subject = subject_of(TextClassifier(Touchy(alone=True), TOKENIZER), zoo.token_ids(9))
+    with pytest.raises(ModelError, match=r"Touchy cannot be run with features removed, RuntimeError: no padding"):
+        SetFunction(subject)(leave_one_out(9))
+
+
 def test_dynamic_quantisation_is_the_naive_loop() -> None:
     torch.manual_seed(0)
     model = tiny.stir(zoo.ENCODERS["bert"](), torch.float32)

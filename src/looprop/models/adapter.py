@@ -29,7 +29,7 @@ from looprop.models.target import Target, TargetLike, resolve_target
 from looprop.models.traced import Traced
 from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
-from looprop.propagation.tape import Tape, relevance, unseen
+from looprop.propagation.tape import Tape, refuse_own_gradients, relevance, unseen
 
 Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 """How a feature can be removed from an input."""
@@ -256,7 +256,7 @@ class Adapter(ABC):
             relevance(self.model, plan, explained_weight=self.explained_weight, record=record) as tape,
         ):
             watched = self.watch(tape, inputs)
-            with within or nullcontext():
+            with within or nullcontext(), refuse_own_gradients():
                 logits = self.forward(watched, positions=positions)
             yield Traced(tape, watched, logits)
 

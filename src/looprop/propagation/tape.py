@@ -144,3 +144,16 @@ def relevance(
         if str(error) == _CHECKPOINTED:
             raise UnseenError(_CHECKPOINTED) from error
         raise
+
+
+@contextmanager
+def refuse_own_gradients() -> Iterator[None]:
+    """A model that differentiates itself finds its leaves replaced by those of the rules, and torch says so."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "have been used in the graph" not in str(error):
+            raise
+        raise UnseenError(
+            "the model differentiates itself in its forward pass (torch.autograd.grad), which the engine cannot follow"
+        ) from error

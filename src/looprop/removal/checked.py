@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from looprop.errors import ModelError
+from looprop.errors import LoopropError, ModelError
 from looprop.models.adapter import Removal
 from looprop.models.agreement import rounding
 from looprop.models.subject import Subject
@@ -109,7 +109,32 @@ class Checked:
         return values
 
     def _plainly(self, rows: Tensor) -> Tensor:
-        """By plain removal; one by one where the rows of a batch depend on each other."""
+        """By plain removal; one by one where a model does not take a batch of variants."""
+        adapter = self.subject.adapter
+        try:
+            return self._by_plain_removal(rows)
+        except LoopropError:
+            raise
+        except Exception as error:  # whatever a model says to a batch, or to an input with something removed
+            if not adapter.takes_batches or out_of_memory(error.__cause__ or error):
+                raise self._named(error) from error
+        adapter.facts.one_by_one = True
+        try:
+            return self._by_plain_removal(rows)
+        except LoopropError:
+            raise
+        except Exception as error:
+            raise self._named(error) from error
+
+    def _named(self, error: Exception) -> Exception:
+        """What a model raises where something is removed, as an error that names it."""
+        if out_of_memory(error.__cause__ or error):
+            return error
+        name = self.subject.adapter.name
+        return ModelError(f"{name} cannot be run with features removed, {type(error).__name__}: {error}")
+
+    def _by_plain_removal(self, rows: Tensor) -> Tensor:
+        """One by one where the rows of a batch depend on each other."""
         subject, facts = self.subject, self.subject.adapter.facts
         kind = (f"plain {self.removal} {len(rows)}", subject.path)
         before = facts.runs.get(kind, 0)

@@ -38,10 +38,13 @@ def add(call: Call) -> Any:
     ):
         out = weighed(call, out)
     mean_square = (trace.mean_square and len(call.activations) == 1) or (call.name in REDUCTION and trace.square)
+    notes: dict[str, Any] = {}
     if mean_square or trace.product is not None:
-        mark(out, call.mode.fresh.but(product=trace.product, factor=trace.factor, mean_square=mean_square))
-    elif call.name not in REDUCTION and (found := chains.summed(call)) is not None:
-        mark(out, call.mode.fresh.but(root=found[0], at_root_zero=found[1]))
+        notes = {"product": trace.product, "factor": trace.factor, "mean_square": mean_square}
+    if call.name not in REDUCTION and (found := chains.summed(call)) is not None:
+        notes |= {"root": found[0], "at_root_zero": found[1]}
+    if notes:
+        mark(out, call.mode.fresh.but(**notes))
     out = degrees.summed(call, out)
     if _adds_to_the_embedding(call, out):
         call.mode.embedding_sum = out

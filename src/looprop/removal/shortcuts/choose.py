@@ -11,7 +11,7 @@ from looprop.models.answer_rows import AnswerRows
 from looprop.models.facts import Situation
 from looprop.models.program import Program, program_of
 from looprop.models.subject import Subject
-from looprop.removal.batching import run_halving
+from looprop.removal.batching import out_of_memory, run_halving
 from looprop.removal.plain import Runner, without_padding
 from looprop.removal.sentinels import FEW_VARIANTS, allowed_error
 from looprop.removal.shortcuts.biases import recorded_biases
@@ -126,10 +126,12 @@ def _agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:
     keep = _samples(subject).to(next(iter(subject.encoded.inputs.values())).device)
     everything = list(range(len(keep)))
     with subject.adapter.evaluating(), torch.inference_mode():
-        wanted = run_halving(everything, lambda part: plain(keep[part])).double()
         try:
+            wanted = run_halving(everything, lambda part: plain(keep[part])).double()
             got = run_halving(everything, lambda part: runner(keep[part])).double()
-        except Exception:  # rows of this model cannot be run at all
+        except Exception as failure:  # a model that takes no such batch, or whose rows cannot be run at all
+            if out_of_memory(failure.__cause__ or failure):
+                raise
             return False
     if got.shape != wanted.shape:
         return False
