@@ -16,6 +16,7 @@ ORDER = [
     "display",
     "explanation",
     "inputs",
+    "games",
     "intercept",
     "propagation",
     "models",
