@@ -18,6 +18,7 @@ ORDER = [
     "explanation_data",
     "explanation",
     "inputs",
+    "games",
     "intercept",
     "propagation",
     "models",

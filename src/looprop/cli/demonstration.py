@@ -21,7 +21,7 @@ def demo(
 ) -> None:
     """Explain 24 sentences with every method: a table and a page."""
     check_place(html, ".html")
-    methods = [entry.example or entry.name for entry in CATALOGUE.values()]
+    methods = [entry.demo or entry.example or entry.name for entry in CATALOGUE.values()]
     with progress("loading the model"):
         bench = load_bench(model)
     from looprop.evaluation.evaluate import evaluate

@@ -35,13 +35,15 @@ class Method(ABC):
 
     name: small letters and hyphens; options follow in brackets. title: what headings call it.
     summary: one line. limits: what it claims and when not to trust it, its section in docs/limits.md.
-    cost: in forward passes of an input with F features on T tokens; other names in it are options of the method.
+    cost: in forward passes of an input with F features on T tokens, S of them special; other names in it are options of
+        the method. "at most ..." where it depends on the input.
     kind: what a score says: "effect", "share", "weight" or "none" (`names.SCORE_KINDS`).
 
     And where the default does not fit:
 
     short: what tables and figures call it, if not by its title. order: its place in lists.
-    example: the form in which it is shown (`lrp[cp=2:]`). coarse: a cheaper form, for audits.
+    example: the form in which it is shown (`lrp[cp=2:]`). coarse: a cheaper form, for audits; demo: one for the
+        demo.
     inputs: the kinds of input for which it has a meaning; it refuses others.
     text_options: options whose value in brackets stays text (`cp=2`). complete: scores add up to the output.
     """
@@ -55,6 +57,7 @@ class Method(ABC):
     short: ClassVar[str] = ""
     example: ClassVar[str] = ""
     coarse: ClassVar[str] = ""
+    demo: ClassVar[str] = ""
     order: ClassVar[int] = About.order
     inputs: ClassVar[tuple[str, ...]] = ("text", "image", "tensor")
     text_options: ClassVar[frozenset[str]] = frozenset()

@@ -38,6 +38,7 @@ class About:
     short: str = ""
     example: str = ""
     coarse: str = ""
+    demo: str = ""
     order: int = 50
     home: str = ""
 
@@ -51,7 +52,7 @@ class About:
             raise InputError(f"a method is named in small letters, digits and hyphens, got {self.name!r}")
         if self.kind not in SCORE_KINDS:
             raise UnknownNameError(f"kind of score of method {self.name}", self.kind, SCORE_KINDS)
-        for form in (self.example, self.coarse):
+        for form in (self.example, self.coarse, self.demo):
             if form and split_name(form)[0] != self.name:
                 raise InputError(f"{form!r} is no form of method {self.name}")
 

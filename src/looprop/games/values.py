@@ -1,0 +1,115 @@
+"""The Shapley value: a feature's marginal contribution, averaged over all orders in which features can come in.
+
+    phi_i = sum over S without i of |S|! (n - |S| - 1)! / n! (v(S + i) - v(S))        (Shapley 1953)
+
+Its two ends are the first marginal contribution, v({i}) - v({}), and the last, v(N) - v(N - i), which is leave-one-out.
+Their mean is the Shapley value itself wherever no more than two features interact: a term v_ij gives nothing at the
+first end, all of itself at the last, and half of it in the mean of all orders.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import comb, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Sets = NDArray[np.bool_]
+Game = Callable[[Sets], Floats]
+"""Sets of players (N, n) -> their values (N,)."""
+
+
+def all_sets(players: int) -> Sets:
+    """Every set of players, (2^n, n): row k holds the players whose bit is set in k.
+
+    >>> all_sets(2).astype(int).tolist()
+    [[0, 0], [1, 0], [0, 1], [1, 1]]
+    """
+    numbers = np.arange(2**players)[:, None]
+    sets: Sets = (numbers >> np.arange(players)[None]) & 1 == 1
+    return sets
+
+
+def exact_shapley(values: Floats) -> Floats:
+    """The Shapley values (n,) of a game from the values (2^n,) of all sets, in the order of `all_sets`."""
+    players = len(values).bit_length() - 1
+    sizes = all_sets(players).sum(1)
+    # |S|! (n - |S| - 1)! / n!, by size of S
+    weights = np.array([1.0 / (players * comb(players - 1, size)) for size in range(players)])
+    numbers = np.arange(len(values))
+    shares = np.empty(players)
+    for player in range(players):
+        without = numbers[(numbers >> player) & 1 == 0]
+        marginal = values[without | (1 << player)] - values[without]
+        shares[player] = weights[sizes[without]] @ marginal
+    return shares
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Shapley values from sampled orders. errors: the standard error of each. orders: how many were asked, in pairs."""
+
+    shares: Floats
+    errors: Floats
+    orders: int
+
+
+def antithetic_orders(players: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Random orders, each followed by its reverse: who came early comes late, so that pairs vary less than singles."""
+    while True:
+        order = generator.permutation(players)
+        yield order
+        yield order[::-1]
+
+
+def sampled_shapley(
+    game: Game, players: int, *, tolerance: float, most: int, seed: int = 0, together: int = 8
+) -> Sampled:
+    """Shapley values by antithetic orders, until every standard error is at most `tolerance` times the largest score.
+
+    most: orders at the most. together: pairs of orders asked for at once.
+    """
+    orders = antithetic_orders(players, np.random.default_rng(seed))
+    pairs: list[Floats] = []
+    while True:
+        asked = [next(orders) for _ in range(2 * min(together, max(1, (most - 2 * len(pairs)) // 2)))]
+        marginals = _marginals(game, players, asked)
+        pairs += list((marginals[0::2] + marginals[1::2]) / 2)
+        shares, errors = _mean_and_error(np.stack(pairs))
+        enough = len(pairs) >= 4 and errors.max() <= tolerance * np.abs(shares).max()
+        if enough or 2 * (len(pairs) + 1) > most:
+            return Sampled(shares, errors, 2 * len(pairs))
+
+
+def _marginals(game: Game, players: int, orders: list[NDArray[np.int64]]) -> Floats:
+    """What each player adds when it comes in, for every order: (orders, n)."""
+    states = np.zeros((len(orders), players + 1, players), dtype=bool)
+    for number, order in enumerate(orders):
+        for step, player in enumerate(order):
+            states[number, step + 1 :, player] = True
+    values = game(states.reshape(-1, players)).reshape(len(orders), players + 1)
+    added = np.empty((len(orders), players))
+    for number, order in enumerate(orders):
+        added[number, order] = np.diff(values[number])
+    return added
+
+
+def _mean_and_error(samples: Floats) -> tuple[Floats, Floats]:
+    count = len(samples)
+    spread = samples.std(0, ddof=1) if count > 1 else np.full(samples.shape[1], np.inf)
+    return samples.mean(0), spread / sqrt(count)
+
+
+def first_marginals(game: Game, players: int) -> Floats:
+    """What each player is worth alone: v({i}) - v({})."""
+    values = game(np.concatenate([np.zeros((1, players), dtype=bool), np.eye(players, dtype=bool)]))
+    alone: Floats = values[1:] - values[0]
+    return alone
+
+
+def last_marginals(game: Game, players: int) -> Floats:
+    """What is lost when each player leaves: v(N) - v(N - i), leave-one-out."""
+    values = game(np.concatenate([np.ones((1, players), dtype=bool), ~np.eye(players, dtype=bool)]))
+    lost: Floats = values[0] - values[1:]
+    return lost

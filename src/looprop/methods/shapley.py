@@ -1,0 +1,82 @@
+"""Shapley values: a feature's marginal contribution, averaged over all orders in which features can come in.
+
+phi_i = sum over S without i of |S|! (n - |S| - 1)! / n! (f(S + i) - f(S))
+"""
+
+from collections.abc import Sequence
+
+from looprop.errors import InputError
+from looprop.games.values import all_sets, exact_shapley, sampled_shapley
+from looprop.methods.base import Attribution, Method
+from looprop.methods.players import Keep, Players, check_game_options, players_of
+from looprop.models.adapter import Removal
+from looprop.models.subject import Subject
+
+
+class Shapley(Method):
+    """Exact over all sets where those are no more than the orders would ask for (up to 12 features by default), by
+    antithetic orders above.
+
+    samples: orders at the most. tolerance: they end when the standard error of every score is at most this share of the
+    largest score. The errors are part of the result (`details`).
+    """
+
+    name = "shapley"
+    title = "Shapley value"
+    summary = "a feature's share of the answer: its marginal contribution averaged over all orders"
+    cost = "at most samples * (F - S)"
+    kind = "share"
+    order = 12
+    coarse = "shapley[samples=8]"
+    demo = "shapley[samples=16]"
+    limits = """
+        *Claims:* a feature's share of the answer, the only one that adds up (f(x) - f(nothing)), treats like features
+        alike and gives nothing to those that do nothing.
+
+        Do not trust it
+
+        - as what would happen if the feature were gone: that is leave-one-out. Of two words that say the same each gets
+          half, though either can go without effect;
+        - as a statement about natural inputs: most of the sets that it averages over are broken texts;
+        - beyond its stated error above twelve features: there it is sampled.
+        """
+
+    def __init__(
+        self,
+        *,
+        samples: int = 400,
+        tolerance: float = 0.02,
+        keep: Keep = "special",
+        removal: Removal | None = None,
+        seed: int = 0,
+    ) -> None:
+        check_game_options(keep, removal)
+        if type(samples) is not int or samples < 2:
+            raise InputError(f"samples must be an integer >= 2, got {samples!r}")
+        if not isinstance(tolerance, int | float) or not tolerance >= 0:
+            raise InputError(f"tolerance must be a number >= 0, got {tolerance!r}")
+        if type(seed) is not int or seed < 0:
+            raise InputError(f"seed must be an integer >= 0, got {seed!r}")
+        self.samples, self.tolerance, self.keep, self.removal, self.seed = samples, tolerance, keep, removal, seed
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """One share per feature."""
+        return [self._attribute(subject) for subject in subjects]
+
+    def _attribute(self, subject: Subject) -> Attribution:
+        players = players_of(subject, keep=self.keep, removal=self.removal)
+        before = players.value.count.computed
+        count = len(players)
+        found = self._exact(players) if 2**count <= max(2, self.samples * count) else self._sampled(players)
+        return Attribution(found.scores, cost=float(players.value.count.computed - before), details=found.details)
+
+    def _exact(self, players: Players) -> Attribution:
+        shares = exact_shapley(players(all_sets(len(players))))
+        details = {**players.about, "exact": True, "largest_error": 0.0}
+        return Attribution(players.spread(shares), cost=0.0, details=details)
+
+    def _sampled(self, players: Players) -> Attribution:
+        found = sampled_shapley(players, len(players), tolerance=self.tolerance, most=self.samples, seed=self.seed)
+        errors = players.spread(found.errors).tolist()
+        more = {"exact": False, "orders": found.orders, "errors": errors, "largest_error": float(found.errors.max())}
+        return Attribution(players.spread(found.shares), cost=0.0, details={**players.about, **more})
