@@ -189,9 +189,12 @@ class RelevanceMode(TorchFunctionMode):
         out = self._marked(rule(Call(self, name, plain, (clone, *call.args[1:]), call.kwargs)), None)
         target.copy_(out)
         trace = trace_of(out) or self.fresh
+        if trace.held == "cut" and not self.plain:  # detach_ leaves nothing that could be told from an activation
+            raise call.refuse(CUT_OFF)
         if trace.held and target.requires_grad:
             trace = as_coefficient(trace)
-        return self._marked(mark(target, trace.but(origin=None, unweighted=None)), target)
+        root = trace.root if trace.product is None else None  # what a product was before it was changed is gone
+        return self._marked(mark(target, trace.but(origin=None, root=root, unweighted=None)), target)
 
     def _unknown(self, call: Call) -> Any:
         """A call that has no rule: harmless if all it gives are choices or truth values."""
