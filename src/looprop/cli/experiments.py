@@ -17,6 +17,16 @@ def _complete(start: str) -> list[str]:
     return [name for name in experiment_names() if name.startswith(start)]
 
 
+LooFrom = Annotated[
+    Path | None,
+    typer.Option(
+        help="A run of the same model and texts: its leave-one-out is taken over.", metavar="FOLDER", show_default=False
+    ),
+]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Compute examples again on which something failed.")]
+WithReport = Annotated[bool, typer.Option("--report/--no-report", help="Write the report when the run is finished.")]
+
+
 @command
 def reproduce(
     experiment: Annotated[
@@ -33,23 +43,12 @@ def reproduce(
         Path | None,
         typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER", show_default=False),
     ] = None,
-    loo_from: Annotated[
-        Path | None,
-        typer.Option(
-            help="A run of the same model and texts: its leave-one-out is taken over.",
-            metavar="FOLDER",
-            show_default=False,
-        ),
-    ] = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Compute examples again on which something failed.")
-    ] = False,
+    loo_from: LooFrom = None,
+    retry_failed: RetryFailed = False,
     engine: Engine = "local",
     address: Address = None,
     workers: Workers = None,
-    report_: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write the report when the run is finished.")
-    ] = True,
+    report_: WithReport = True,
     debug: Debug = False,
 ) -> None:
     """Run an experiment of the paper, or one of your own.
