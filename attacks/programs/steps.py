@@ -48,6 +48,14 @@ class Affine(Kind):
         total = sum(m @ x.ravel() for m, x in zip(self._made(inputs), inputs, strict=True))
         return np.asarray(total).reshape(self.shape) + self.constant
 
+    def cancels(self, inputs: Sequence[Array], value: Array) -> bool:
+        """Is a sum of terms zero that are not? There the rule has no limit: 0/0 is 0 by the equation, and the gradient
+        by the engine (docs/protocol.md).
+        """
+        sizes = sum(np.abs(m) @ np.abs(x.ravel()) for m, x in zip(self._made(inputs), inputs, strict=True))
+        terms = np.asarray(sizes) + np.abs(np.broadcast_to(self.constant, self.shape)).ravel()
+        return bool(((np.abs(value.ravel()) <= 1e-13 * terms) & (terms > 0)).any())
+
     def relevance(self, inputs: Sequence[Array], value: Array, relevance: Array, rule: str) -> list[Array]:
         share = shares(relevance, value).ravel()
         return [(x.ravel() * (m.T @ share)).reshape(x.shape) for m, x in zip(self._made(inputs), inputs, strict=True)]
