@@ -22,7 +22,7 @@ HERE = {  # with the embedded model, and how each was asked for
     "layers-sst2": ("layers", {"data": "sst2", "limit": 300}),
     "remedy-sst2": ("remedy", {"data": "sst2"}),
 }
-needs_data = pytest.mark.skipif("LOOPROP_DATA" not in os.environ, reason="LOOPROP_DATA is not set")
+needs_data = pytest.mark.skipif(not os.environ.get("LOOPROP_DATA"), reason="LOOPROP_DATA is not set")
 
 
 @pytest.mark.parametrize("name", RUNS)
