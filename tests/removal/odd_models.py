@@ -152,3 +152,18 @@ class Passing(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.inner(*args, **kwargs)
+
+
+class Selective(Encoder):
+    """Every row reads the six keys with the largest scores, chosen before any is removed: a removed key keeps its place
+    among them.
+    """
+
+    def layer(self, number: int, hidden: Tensor, mask: Tensor | None) -> Tensor:
+        query, key, value = (p(hidden) for p in self.projections[4 * number : 4 * number + 3])
+        scores = query @ key.mT / WIDTH**0.5
+        chosen = scores.topk(min(6, scores.shape[-1]), dim=-1).indices
+        scores = scores + torch.full_like(scores, -1e9).scatter(-1, chosen, 0.0)
+        if mask is not None:
+            scores = scores + (1.0 - mask.to(scores))[:, None] * -2e9
+        return hidden + torch.tanh(torch.softmax(scores, -1) @ value)

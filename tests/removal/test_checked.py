@@ -18,6 +18,7 @@ from looprop.models.subject import Subject
 from looprop.models.target import Target
 from looprop.models.text_classifier import TextClassifier
 from looprop.removal.set_function import SetFunction
+from looprop.removal.shortcuts.choose import program
 from removal import odd_models as odd
 from removal.naive import TOKENIZER, adapter_of, encode, leave_one_out, one_by_one
 
@@ -29,6 +30,7 @@ INPUT_DEPENDENT: list[type[odd.Encoder]] = [
     odd.PaddingAtTheMark,
     odd.Nearsighted,
     odd.TimeFirst,
+    odd.Selective,
 ]
 
 
@@ -168,6 +170,12 @@ def test_rows_that_depend_on_their_batch_run_alone(removal: Any, length: int) ->
     if removal == "attention-mask":
         np.testing.assert_allclose(truth, one_by_one(subject, keep), atol=1e-9)
     assert adapter.facts.one_by_one
+
+
+def test_who_chooses_among_positions_decides() -> None:
+    """A router chooses among experts, row by row, and decides nothing about other rows."""
+    for kind, decides in ((odd.Selective, True), (odd.Encoder, False)):
+        assert program(subject_of(TextClassifier(kind(), TOKENIZER), zoo.token_ids(11))).decides is decides
 
 
 class Touchy(odd.Encoder):

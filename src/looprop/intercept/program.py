@@ -12,7 +12,10 @@ from torch import Tensor
 
 from looprop.intercept.mode import InterceptMode
 
-# Operations that make a choice of the values they are given. Not `topk`: routers choose experts row by row.
+# Operations that make a choice among what they are given: among positions it depends on which of them are there.
+# Routers choose experts, row by row.
+_SELECTING = frozenset("topk sort argsort kthvalue".split())
+# Operations that make a choice of the values they are given.
 _DECIDING = frozenset(
     "gt lt ge le eq ne greater less greater_equal less_equal equal not_equal argmax argmin max min amax amin maximum "
     "minimum sign heaviside isclose nonzero item tolist bool int any all median mode unique bucketize searchsorted "
@@ -64,10 +67,13 @@ class ProgramMode(InterceptMode):
         super().__init__()
         self.decides = self.reads_ids = False
         self.table, self._ids = table, list(ids)
+        self.length = self._ids[0].shape[-1] if self._ids else None
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The model's own call; the look-up that is explained requires a gradient, also in a frozen model."""
         if name in _DECIDING and any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            self.decides = True
+        if name in _SELECTING and isinstance(args[0], Tensor) and args[0].shape[-1:] == (self.length,):
             self.decides = True
         out = function(*args, **kwargs)
         if name == "embedding":
