@@ -15,11 +15,13 @@ from looprop.metrics.correlation import (
     spearman,
 )
 from looprop.metrics.curves import CurveSummary, summarise
+from looprop.metrics.mattering import MATTERS, largest_share, matters
 from looprop.metrics.removal_states import States, keep_matrix, removal_order, required_states
 from looprop.metrics.statistics import Comparison, Estimate, PairedTest, bootstrap_mean, compare_all, holm, paired_test
 from looprop.metrics.yardsticks import YARDSTICKS, yardstick
 
 __all__ = [
+    "MATTERS",
     "PROTOCOLS",
     "YARDSTICKS",
     "Case",
@@ -38,6 +40,8 @@ __all__ = [
     "holm",
     "keep_matrix",
     "kendall",
+    "largest_share",
+    "matters",
     "metric_names",
     "paired_test",
     "pearson",
