@@ -19,7 +19,7 @@ from looprop.study.experiments import experiment_text
 from looprop.study.kinds.networks.digits import draw_digits, shrink
 from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
 from looprop.study.kinds.networks.pairs import LEFT, RIGHT, PairTask, by_seed, measure_pair, of_product, seed_means
-from looprop.study.kinds.networks.training import accuracies, train
+from looprop.study.kinds.networks.training import Recipe, accuracies, train
 from looprop.tensors import attribute
 
 
@@ -92,11 +92,11 @@ def test_training_repeats_itself_and_leaves_the_global_seed_alone(digits: Path) 
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    first = train(data, seed=3, epochs=1)
+    first = train(data, seed=3, recipe=Recipe(epochs=1))
     assert torch.equal(torch.rand(3), expected)
-    again = train(data, seed=3, epochs=1)
+    again = train(data, seed=3, recipe=Recipe(epochs=1))
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
-    assert not torch.equal(first.read_out.weight, train(data, seed=4, epochs=1).read_out.weight)
+    assert not torch.equal(first.read_out.weight, train(data, seed=4, recipe=Recipe(epochs=1)).read_out.weight)
 
 
 def test_the_scalar_product_of_figure_1() -> None:

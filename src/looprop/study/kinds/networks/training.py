@@ -1,17 +1,20 @@
 """The networks of RQ1, trained: one per seed, kept in the run folder with its test accuracy.
 
-networks/seed-3-<hash of the weights>.safetensors
+networks/seed-3-<hash of the weights>.safetensors, or networks/<name of the recipe>/... where a run has several.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
-from torch import nn
+from torch import Tensor, nn
 
+from looprop.errors import DataError, UnknownNameError
 from looprop.files import write_whole
 from looprop.inputs.mnist import Digits
 from looprop.running.inside import check_file, check_folder
@@ -19,23 +22,63 @@ from looprop.running.provenance import weights_hash
 from looprop.study.kinds.networks.digits import shrink
 from looprop.study.kinds.networks.linear_attention import LinearAttention
 
-EPOCHS, BATCH, LEARNING_RATE = 5, 64, 1e-3
+LEARNING_RATE = 1e-3
 FOLDER = "networks"
 """Where they are kept in a run folder."""
+MEAN, DEVIATION = 0.1307, 0.3081
+"""Of MNIST's training pixels, as everyone uses them to standardise."""
+
+Scale = Literal["unit", "standard"]
 
 
-def train(digits: Digits, *, seed: int, epochs: int = EPOCHS) -> LinearAttention:
-    """A network trained with Adam on cross-entropy; the same seed and data give the same weights on one thread.
+@dataclass(frozen=True)
+class Recipe:
+    """How a network of RQ1 is built and trained; the paper leaves all but the number of epochs open.
 
-    It is trained in the order kv_first, which is the cheaper one: the weights serve both.
+    positions, pooled: as in `LinearAttention`. scale: pixels from 0 to 1, or standardised with MNIST's mean and
+    deviation. batch: digits to a step.
     """
+
+    positions: bool = False
+    pooled: bool = False
+    scale: Scale = "unit"
+    batch: int = 64
+    epochs: int = 5
+
+    def __post_init__(self) -> None:
+        if self.scale not in get_args(Scale):
+            raise UnknownNameError("scale", str(self.scale), get_args(Scale))
+        for name in ("batch", "epochs"):
+            if type(getattr(self, name)) is not int or getattr(self, name) < 1:
+                raise DataError(f"{name} must be an integer >= 1, got {getattr(self, name)!r}")
+
+    def network(self) -> LinearAttention:
+        """One with random weights, in the order kv_first, which is the cheaper one: the weights serve both."""
+        return LinearAttention("kv_first", positions=self.positions, pooled=self.pooled)
+
+    def scaled(self, pixels: Tensor) -> Tensor:
+        """Pixels from 0 to 1 as the network takes them."""
+        return (pixels - MEAN) / DEVIATION if self.scale == "standard" else pixels
+
+    @property
+    def black(self) -> float:
+        """What a black pixel is to the network."""
+        return -MEAN / DEVIATION if self.scale == "standard" else 0.0
+
+
+PLAIN = Recipe()
+
+
+def train(digits: Digits, *, seed: int, recipe: Recipe = PLAIN) -> LinearAttention:
+    """A network trained with Adam on cross-entropy; the same seed and data give the same weights on one thread."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = LinearAttention("kv_first")
-        pixels, labels = shrink(digits.images), torch.from_numpy(digits.labels.astype(np.int64))
+        network = recipe.network()
+        pixels = recipe.scaled(shrink(digits.images))
+        labels = torch.from_numpy(digits.labels.astype(np.int64))
         optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
-        for _ in range(epochs):
-            for rows in torch.split(torch.randperm(len(labels)), BATCH):
+        for _ in range(recipe.epochs):
+            for rows in torch.split(torch.randperm(len(labels)), recipe.batch):
                 optimiser.zero_grad()
                 nn.functional.cross_entropy(network(pixels[rows]), labels[rows]).backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
@@ -43,18 +86,25 @@ def train(digits: Digits, *, seed: int, epochs: int = EPOCHS) -> LinearAttention
 
 
 @torch.no_grad()
-def accuracy(network: LinearAttention, digits: Digits) -> float:
+def accuracy(network: LinearAttention, digits: Digits, recipe: Recipe = PLAIN) -> float:
     """The share of digits that are classified right."""
-    answers = torch.cat([network(part).argmax(1) for part in torch.split(shrink(digits.images), 1000)])
+    parts = torch.split(recipe.scaled(shrink(digits.images)), 1000)
+    answers = torch.cat([network(part).argmax(1) for part in parts])
     return float((answers.numpy() == digits.labels).mean())
 
 
-def trained(run_folder: Path, training: Digits, test: Digits, seed: int) -> LinearAttention:
-    """The network of a seed: read from the run folder, or trained and kept there; a broken one is trained anew."""
-    folder = run_folder / FOLDER
-    if not check_folder(folder):
-        folder.mkdir()
-    network = LinearAttention("kv_first").eval()
+def trained(
+    run_folder: Path, training: Digits, test: Digits, seed: int, *, recipe: Recipe = PLAIN, name: str = ""
+) -> LinearAttention:
+    """The network of a seed: read from the run folder, or trained and kept there; a broken one is trained anew.
+
+    name: of the recipe, where a run has several.
+    """
+    folder = run_folder / FOLDER / name
+    for place in (run_folder / FOLDER, folder):
+        if not check_folder(place):
+            place.mkdir()
+    network = recipe.network().eval()
     for path in folder.glob(f"seed-{seed}-*.safetensors"):
         check_file(path)
         try:
@@ -65,17 +115,17 @@ def trained(run_folder: Path, training: Digits, test: Digits, seed: int) -> Line
         if whole:
             return network
         path.unlink()
-    network = train(training, seed=seed)
-    about = {"seed": str(seed), "accuracy": repr(accuracy(network, test))}
+    network = train(training, seed=seed, recipe=recipe)
+    about = {"seed": str(seed), "accuracy": repr(accuracy(network, test, recipe))}
     content = save_tensors(network.state_dict(), metadata=about)
     write_whole(folder / f"seed-{seed}-{weights_hash(network)[:16]}.safetensors", content, durable=True)
     return network
 
 
-def accuracies(run_folder: Path) -> list[tuple[int, float]]:
-    """Seed and test accuracy of the networks in a run folder."""
+def accuracies(run_folder: Path, name: str = "") -> list[tuple[int, float]]:
+    """Seed and test accuracy of the networks in a run folder, of one recipe."""
     known = []
-    for path in sorted((run_folder / FOLDER).glob("*.safetensors")):
+    for path in sorted((run_folder / FOLDER / name).glob("*.safetensors")):
         with safe_open(path, "pt") as file:
             about = file.metadata()
         known.append((int(about["seed"]), float(about["accuracy"])))
