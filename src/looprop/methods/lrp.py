@@ -12,11 +12,16 @@ from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
 from looprop.methods.propagating import propagate
 from looprop.models.subject import Subject
-from looprop.propagation.plan import BiasShare, BilinearForm, Plan, parse_layers
+from looprop.propagation.plan import BiasShare, BilinearForm, LinearRule, Plan, parse_layers
 
 
 class LRP(Method):
-    """Relevance propagation under a plan. One forward and one backward pass: cost 3."""
+    """Relevance propagation under a plan. One forward and one backward pass: cost 3.
+
+    cp: layers that take CP-LRP, as in `lrp[cp=4-6]`. readout: at the word embedding, or at its sum with positions. The
+        other options are those of `Plan`, where they are explained: epsilon, bias, bilinear, linear, gamma, conv_gamma,
+        alpha. plan: a whole plan in their place.
+    """
 
     name = "lrp"
     title = "Hybrids, `lrp[cp=4-6]`"
@@ -42,6 +47,10 @@ class LRP(Method):
         bias: BiasShare = "keep",
         bilinear: BilinearForm = "pairs",
         readout: Literal["word", "sum"] = "word",
+        linear: LinearRule = "epsilon",
+        gamma: float = 0.25,
+        conv_gamma: float = 0.25,
+        alpha: float = 2.0,
         plan: Plan | None = None,
     ) -> None:
         self.cp = None if cp is None else str(cp)
@@ -51,11 +60,20 @@ class LRP(Method):
                 attention = "cp"
             elif self.cp is not None and not self._open:
                 attention = {layer: "cp" for layer in parse_layers(self.cp)}
-            plan = Plan(attention=attention, epsilon=epsilon, bias=bias, bilinear=bilinear)
-        elif cp is not None or epsilon or bias != "keep" or bilinear != "pairs":
+            plan = Plan(
+                attention=attention,
+                epsilon=epsilon,
+                bias=bias,
+                bilinear=bilinear,
+                linear=linear,
+                gamma=gamma,
+                conv_gamma=conv_gamma,
+                alpha=alpha,
+            )
+        elif cp is not None or epsilon or bias != "keep" or bilinear != "pairs" or linear != "epsilon":
             raise InputError(
-                "a plan holds its own layers, epsilon, bias share and form of products: give either a plan or cp, "
-                "epsilon, bias, bilinear"
+                "a plan holds its own layers, epsilon, bias share, linear rule and form of products: give either a "
+                "plan or cp, epsilon, bias, bilinear, linear"
             )
         self.readout, self.plan = readout, plan
 
@@ -117,8 +135,13 @@ class AttnLRP(LRP):
         bias: BiasShare = "keep",
         bilinear: BilinearForm = "pairs",
         readout: Literal["word", "sum"] = "word",
+        linear: LinearRule = "epsilon",
+        gamma: float = 0.25,
+        conv_gamma: float = 0.25,
+        alpha: float = 2.0,
     ) -> None:
-        super().__init__(epsilon=epsilon, bias=bias, bilinear=bilinear, readout=readout)
+        chosen: dict[str, Any] = {"linear": linear, "gamma": gamma, "conv_gamma": conv_gamma, "alpha": alpha}
+        super().__init__(epsilon=epsilon, bias=bias, bilinear=bilinear, readout=readout, **chosen)
 
 
 class CPLRP(LRP):
@@ -148,5 +171,10 @@ class CPLRP(LRP):
         bias: BiasShare = "keep",
         bilinear: BilinearForm = "pairs",
         readout: Literal["word", "sum"] = "word",
+        linear: LinearRule = "epsilon",
+        gamma: float = 0.25,
+        conv_gamma: float = 0.25,
+        alpha: float = 2.0,
     ) -> None:
-        super().__init__(cp="all", epsilon=epsilon, bias=bias, bilinear=bilinear, readout=readout)
+        chosen: dict[str, Any] = {"linear": linear, "gamma": gamma, "conv_gamma": conv_gamma, "alpha": alpha}
+        super().__init__(cp="all", epsilon=epsilon, bias=bias, bilinear=bilinear, readout=readout, **chosen)

@@ -219,7 +219,7 @@ class Adapter(ABC):
         (values,) = encoded.inputs.values()
         return values
 
-    def baseline(self, values: Tensor, kind: Literal["zero", "pad", "mask"]) -> Tensor:
+    def baseline(self, values: Tensor, kind: Literal["zero", "space", "pad", "mask"]) -> Tensor:
         """What stands for "nothing there" in place of the explained values."""
         if kind != "zero":
             raise InputError(f"baseline={kind!r} is for texts; tensors and images start from zero")

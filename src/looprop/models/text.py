@@ -202,11 +202,13 @@ class TextAdapter(Adapter):
         """The word embeddings (1, T, D)."""
         return self.word_embeddings.detach()[encoded.inputs["input_ids"]]
 
-    def baseline(self, values: Tensor, kind: Literal["zero", "pad", "mask"]) -> Tensor:
-        """Zero, or the embedding of a token at every position."""
+    def baseline(self, values: Tensor, kind: Literal["zero", "space", "pad", "mask"]) -> Tensor:
+        """Zero, or the embedding of a token at every position; of padding where a space is no token."""
         if kind == "zero":
             return torch.zeros_like(values)
-        token = getattr(self.tokenizer, f"{kind}_token_id", None)
+        space = self.tokenizer.encode(" ", add_special_tokens=False)[:1] if kind == "space" else []
+        kind = "pad" if kind == "space" and not space else kind
+        token = space[0] if space else getattr(self.tokenizer, f"{kind}_token_id", None)
         if token is None:
             raise InputError(f"the tokenizer has no {kind} token: use baseline='zero'")
         return self.word_embeddings.detach()[token].expand_as(values)

@@ -107,6 +107,23 @@ class _ConstantStdNorm(torch.autograd.Function):
         return gradient, None, None, None, None, None
 
 
+class _SoftmaxAtTemperature(torch.autograd.Function):
+    """softmax(z) with the gradient of T softmax(z / T): g_z = s (g - sum s g),  s = softmax(z / T)."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, dim: int, temperature: float) -> Tensor:
+        ctx.save_for_backward(z)
+        ctx.dim, ctx.temperature = dim, temperature
+        return torch.softmax(z, dim)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (z,) = ctx.saved_tensors
+        softer = torch.softmax(z / ctx.temperature, ctx.dim)
+        return softer * (gradient - (softer * gradient).sum(ctx.dim, keepdim=True)), None, None
+
+
 def hold(x: Tensor) -> Tensor:
     """x as a constant: nothing goes back to it."""
     surrogate = surrogate_in_force()
@@ -150,3 +167,13 @@ def constant_std_norm(
         out = out if weight is None else out * weight
         return out if bias is None else out + bias
     return _ConstantStdNorm.apply(x, shape, weight, bias, eps, centered)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def softmax_at_temperature(z: Tensor, dim: int, temperature: float) -> Tensor:
+    """softmax(z), with the gradient that it has at a temperature, T softmax(z / T): at 1 its own."""
+    if temperature == 1.0:
+        return torch.softmax(z, dim)
+    if (surrogate := surrogate_in_force()) is not None:
+        softer = temperature * torch.softmax(z / temperature, dim)
+        return surrogate.held(torch.softmax(z, dim)) + (softer - surrogate.held(softer))
+    return _SoftmaxAtTemperature.apply(z, dim, temperature)  # type: ignore[no-any-return,no-untyped-call]

@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 from looprop.errors import PlanError, UnknownNameError
 
 AttentionRule = Literal["attnlrp", "cp", "gradient"]
-BiasShare = Literal["keep", "printed"]
+BiasShare = Literal["keep", "printed", "shared"]
+LinearRule = Literal["epsilon", "gamma", "alpha-beta"]
 NormRule = Literal["constant-std", "gradient"]
 ActivationRule = Literal["identity", "gradient"]
 ProductRule = Literal["halves", "gradient"]
@@ -23,6 +24,13 @@ def _choice(kind: str, value: str, allowed: Any) -> None:
         raise UnknownNameError(kind, str(value), get_args(allowed))
 
 
+def _number(name: str, value: Any, *, least: float, above: bool = False) -> None:
+    """Raise unless a value is a number that is not smaller than `least`; above: nor equal to it."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or value < least or (above and value == least):
+        raise PlanError(f"{name} must be a number {'>' if above else '>='} {least:g}, got {value!r}")
+
+
 @dataclass(frozen=True)
 class Plan:
     """Which rule applies where.
@@ -32,12 +40,18 @@ class Plan:
         not name take `otherwise`.
     epsilon: the stabiliser of the denominators, signed, sign(0) = +1; 0 is its limit.
     bias: "keep" divides by the output with its bias, which so keeps its share; "printed" leaves the bias out of
-        the denominator, literally as in the paper's equation (relevance may then explode).
+        the denominator, literally as in the paper's equation (relevance may then explode); "shared" gives the share of
+        the bias to the inputs, by the size of what each contributes (nothing explodes, and nothing is lost).
+    linear: how linear layers and convolutions share relevance among their inputs. "epsilon": by contribution; "gamma":
+        contributions of the sign of the output count 1 + gamma times; "alpha-beta": those of positive sign share
+        alpha, those of negative sign alpha - 1, with a minus. gamma: of linear layers; conv_gamma: of convolutions.
     norm: "constant-std" holds the normaliser constant.
     activation: "identity" gives an activation function's input the relevance of its output.
     product: "halves" splits the relevance of a product of two activations.
     gate: "constant" gives all relevance of a product of a signal and a gate with f(0) != 0 (sigmoid) to the signal;
         "halves" gives the gate half of it.
+    temperature: at which the gradient of an attention site's softmax is taken where its rule is "attnlrp"; 1 is its
+        Taylor rule, 2 that of GIM.
     experts: "constant" gives all relevance of a weighted expert to the expert; "halves" gives its router weight half.
     bilinear: "pairs" splits at each product by itself, so that (x1 x2) x3 gives 1/4, 1/4, 1/2; "canonical" takes
         products one upon the other, with only linear operations between them, as one k-linear operation with equal
@@ -61,6 +75,11 @@ class Plan:
     rules: Mapping[str, Callable[..., Any]] = field(default_factory=lambda: MappingProxyType({}))
     gate: CoefficientRule = "constant"
     experts: CoefficientRule = "constant"
+    temperature: float = 1.0
+    linear: LinearRule = "epsilon"
+    gamma: float = 0.25
+    conv_gamma: float = 0.25
+    alpha: float = 2.0
     plain: bool = field(init=False, repr=False, compare=False)
     layers: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
@@ -87,14 +106,16 @@ class Plan:
             ("bilinear form", self.bilinear, BilinearForm),
             ("gate rule", self.gate, CoefficientRule),
             ("expert rule", self.experts, CoefficientRule),
+            ("linear rule", self.linear, LinearRule),
         ):
             _choice(kind, value, allowed)
-        if (
-            isinstance(self.epsilon, bool)
-            or not isinstance(self.epsilon, (int, float))
-            or not 0.0 <= self.epsilon < math.inf
-        ):
-            raise PlanError(f"epsilon must be a number >= 0, got {self.epsilon!r}")
+        for name, least in (("epsilon", 0.0), ("gamma", 0.0), ("conv_gamma", 0.0), ("alpha", 1.0)):
+            _number(name, getattr(self, name), least=least)
+        _number("temperature", self.temperature, least=0.0, above=True)
+        if self.linear != "epsilon" and self.bias != "keep":
+            raise PlanError(
+                f"linear={self.linear!r} has a place for biases of its own: bias must be 'keep', got {self.bias!r}"
+            )
         if self.bilinear == "canonical" and self.epsilon:
             raise PlanError(
                 f"bilinear='canonical' has no stabilisers between its factors: epsilon must be 0, got {self.epsilon!r}"
@@ -105,7 +126,8 @@ class Plan:
         object.__setattr__(self, "layers", tuple(sorted(by_layer or ())))
         attention = {self.attention} if by_layer is None else {*by_layer.values(), self.otherwise}
         none = attention | {self.norm, self.activation, self.product} == {"gradient"}
-        object.__setattr__(self, "plain", none and not self.epsilon and self.bias == "keep" and not self.rules)
+        linear = not self.epsilon and self.bias == "keep" and self.linear == "epsilon"
+        object.__setattr__(self, "plain", none and linear and not self.rules)
 
     def _check_operations(self) -> None:
         if self.rules or self.allow:
@@ -123,7 +145,9 @@ class Plan:
         return self.attention
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for results and manifests."""
+        """Plain data for results and manifests. Newer options stand there only where they are not at their default:
+        what a plan was called before there were any stays what it is called.
+        """
         attention: Any = self.attention
         if isinstance(attention, Mapping):
             attention = {str(layer): rule for layer, rule in sorted(attention.items())}
@@ -140,7 +164,11 @@ class Plan:
             "rules": sorted(self.rules),
             "gate": self.gate,
             "experts": self.experts,
+            **{name: getattr(self, name) for name in _NEWER if getattr(self, name) != getattr(Plan, name)},
         }
+
+
+_NEWER = ("temperature", "linear", "gamma", "conv_gamma", "alpha")
 
 
 GRADIENT = Plan(attention="gradient", otherwise="gradient", norm="gradient", activation="gradient", product="gradient")

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from looprop.errors import PlanError, UnknownNameError
 
-BiasShare = Literal["keep", "printed"]
+BiasShare = Literal["keep", "printed", "shared"]
 CoefficientRule = Literal["constant", "halves"]
 
 
@@ -59,6 +59,8 @@ def linear_epsilon(
 
         bias_share="keep":     d_j = sum_k z_kj + b_j    the bias keeps its share of the relevance
         bias_share="printed":  d_j = sum_k z_kj          the paper's equation to the letter
+        bias_share="shared":   d_j as with "keep", and z_ij + b_j |z_ij| / sum_k |z_kj| in place of z_ij: the bias is
+                               shared out by the size of contributions, as DecompX does with vectors
 
     x (..., I), weight (O, I) as in `torch.nn.Linear`, bias (O,) or None, relevance (..., O); returns (..., I).
 
@@ -71,9 +73,43 @@ def linear_epsilon(
     if bias_share not in get_args(BiasShare):
         raise UnknownNameError("bias share", bias_share, get_args(BiasShare))
     total = F.linear(x, weight)  # (..., O)
-    if bias is not None and bias_share == "keep":
+    if bias is not None and bias_share != "printed":
         total = total + bias
-    return x * (divide(relevance, stabilise(total, epsilon)) @ weight)
+    per_unit = divide(relevance, stabilise(total, epsilon))  # (..., O)
+    found = x * (per_unit @ weight)
+    if bias is not None and bias_share == "shared":
+        sizes = F.linear(x.abs(), weight.abs())
+        found = found + x.abs() * (divide(bias * per_unit, sizes) @ weight.abs())
+    return found
+
+
+def linear_gamma(x: Tensor, weight: Tensor, bias: Tensor | None, relevance: Tensor, *, gamma: float) -> Tensor:
+    """Gamma rule of a linear layer, for inputs of either sign (Montavon et al. 2019, Andeol et al. 2021).
+
+    R_i = sum_j (z_ij + gamma [z_ij]_j) / (sum_k (z_kj + gamma [z_kj]_j) + b_j + gamma [b_j]_j) R_j
+
+    [a]_j is a where it has the sign of y_j = sum_k z_kj + b_j, else 0. Shapes as in `linear_epsilon`.
+    """
+    z = x[..., None, :] * weight  # (..., O, I)
+    b = x.new_zeros(len(weight)) if bias is None else bias
+    y = (z.sum(-1) + b)[..., None]
+    z = z + gamma * torch.where(z * y > 0, z, 0.0)
+    b = b + gamma * torch.where(b * y[..., 0] > 0, b, 0.0)
+    return (z * divide(relevance, z.sum(-1) + b)[..., None]).sum(-2)
+
+
+def linear_alpha_beta(x: Tensor, weight: Tensor, bias: Tensor | None, relevance: Tensor, *, alpha: float) -> Tensor:
+    """Alpha-beta rule of a linear layer, beta = alpha - 1 (Bach et al. 2015).
+
+    R_i = sum_j (alpha z+_ij / (sum_k z+_kj + b+_j) - beta z-_ij / (sum_k z-_kj + b-_j)) R_j
+    """
+    z = x[..., None, :] * weight  # (..., O, I)
+    b = x.new_zeros(len(weight)) if bias is None else bias
+    found = torch.zeros_like(x)
+    for factor, low, high in ((alpha, 0.0, None), (1.0 - alpha, None, 0.0)):
+        part = z.clamp(low, high)
+        found = found + factor * (part * divide(relevance, part.sum(-1) + b.clamp(low, high))[..., None]).sum(-2)
+    return found
 
 
 def sum_epsilon(terms: Sequence[Tensor], relevance: Tensor, *, epsilon: float = 0.0) -> tuple[Tensor, ...]:
@@ -118,7 +154,7 @@ def attention_scores(Q: Tensor, K: Tensor, R_Z: Tensor, *, scale: float, epsilon
     return Q * (per_unit @ K), K * (per_unit.mT @ Q)
 
 
-def softmax(Z: Tensor, R_A: Tensor) -> Tensor:
+def softmax(Z: Tensor, R_A: Tensor, *, temperature: float = 1.0) -> Tensor:
     """AttnLRP's first-order Taylor rule of the row-wise A = softmax(Z).
 
     R_Z_ji = Z_ji (R_A_ji - A_ji sum_i' R_A_ji')
@@ -126,12 +162,21 @@ def softmax(Z: Tensor, R_A: Tensor) -> Tensor:
     A masked entry (Z = -inf, or so low that A = 0) takes no part in its row: it gets exactly zero, and so does a row of
     nothing else. The rule does not conserve relevance: with equal logits, for one, all of a row's relevance is lost.
 
+    At a temperature T other than 1 (GIM, Edin et al. 2025) its gradient is that of T softmax(Z / T), with S = softmax(Z
+    / T):
+
+        R_Z_ji = Z_ji S_ji (R_A_ji / A_ji - sum_i' S_ji' R_A_ji' / A_ji')
+
     Z and R_A (..., T, S); returns (..., T, S).
     """
     A = torch.softmax(Z, dim=-1)
     masked = Z.isneginf() | (A == 0)
+    softer = torch.softmax(Z / temperature, dim=-1).masked_fill(masked, 0)
     A, Z, R_A = (entries.masked_fill(masked, 0) for entries in (A, Z, R_A))
-    return Z * (R_A - A * R_A.sum(dim=-1, keepdim=True))
+    if temperature == 1.0:
+        return Z * (R_A - A * R_A.sum(dim=-1, keepdim=True))
+    per_unit = divide(R_A, A)
+    return Z * softer * (per_unit - (softer * per_unit).sum(dim=-1, keepdim=True))
 
 
 def value_only(A: Tensor, V: Tensor, R_O: Tensor, epsilon: float = 0.0) -> Tensor:

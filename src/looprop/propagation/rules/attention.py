@@ -11,7 +11,13 @@ from looprop.intercept.attention import AttentionCall, AttentionSite, attention_
 from looprop.propagation import operations
 from looprop.propagation.call import Trace, mark, trace_of
 from looprop.propagation.degrees import degree, noted
-from looprop.propagation.gradients import epsilon_factor, hold, scale_gradient, weigh_gradient
+from looprop.propagation.gradients import (
+    epsilon_factor,
+    hold,
+    scale_gradient,
+    softmax_at_temperature,
+    weigh_gradient,
+)
 from looprop.propagation.rules.base import rule
 from looprop.propagation.rules.coefficients import router_weights
 
@@ -61,8 +67,16 @@ def _split(call: Call, given: AttentionCall) -> Tensor:
     parts = [scale_gradient(x, share) if x.requires_grad else x for x, share in zip(factors, shares, strict=True)]
     if mask is not None:  # a term of the scores that comes from activations takes part as a whole
         given = given.but(mask=scale_gradient(mask, of_weights))
-    out = given.but(query=parts[0], key=parts[1], value=parts[2]).run()
+    given = given.but(query=parts[0], key=parts[1], value=parts[2])
+    out = given.run() if call.plan.temperature == 1.0 else _written(given, call.plan.temperature)
     return noted(call, out, weights + value if call.plan.bilinear == "canonical" else 1)
+
+
+def _written(given: AttentionCall, temperature: float) -> Tensor:
+    """The same attention step by step, with the gradient of its softmax taken at a temperature."""
+    key, value = (shared_by_groups(x, given.query) if given.grouped else x for x in (given.key, given.value))
+    scores = attention_scores(given.query, key, given.scale)  # (B, H, T, T)
+    return _masked_softmax(scores, given.added(scores), temperature) @ value
 
 
 def _unfused(call: Call, given: AttentionCall, rule: str) -> Tensor:
@@ -76,7 +90,7 @@ def _unfused(call: Call, given: AttentionCall, rule: str) -> Tensor:
     if mask is not None and scores.requires_grad and not is_mask(mask):  # a bias of positions is a term of a sum
         total = scores + mask
         scores = weigh_gradient(scores, epsilon_factor(total.detach(), epsilon))
-    weights = _masked_softmax(scores, mask)
+    weights = _masked_softmax(scores, mask, call.plan.temperature)
     weights = hold(weights) if rule == "cp" else weights
     out = weights @ value
     return weigh_gradient(out, epsilon_factor(out.detach(), epsilon, shares=_shares(weights, value)))
@@ -92,12 +106,12 @@ def is_mask(constant: Tensor) -> bool:
     return bool(((constant == 0) | (constant <= MASK)).all())
 
 
-def _masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+def _masked_softmax(scores: Tensor, mask: Tensor | None, temperature: float) -> Tensor:
     """Softmax over the keys; a row without any key (padding) has zero weights, as the fused kernels have it."""
     if mask is None:
-        return torch.softmax(scores, dim=-1)
+        return softmax_at_temperature(scores, -1, temperature)
     empty = mask.isneginf().all(-1, keepdim=True)
-    return torch.softmax(scores + mask.masked_fill(empty, 0.0), dim=-1).masked_fill(empty, 0.0)
+    return softmax_at_temperature(scores + mask.masked_fill(empty, 0.0), -1, temperature).masked_fill(empty, 0.0)
 
 
 @rule(*operations.SOFTMAX)
@@ -111,8 +125,9 @@ def softmax(call: Call) -> Any:
     if trace is None or not (_normalises_keys(call, trace) or mode.inside("multi_head_attention_forward")):
         return router_weights(call, call.run())  # a router or a pooling; a final softmax is refused at the output
     site = AttentionSite.after(mode.sites)
-    weights = call.run()
-    if call.plan.rule(site.layer) == "cp":
+    rule = call.plan.rule(site.layer)
+    weights = _weights(call, trace) if rule == "attnlrp" else call.run()
+    if rule == "cp":
         weights = hold(weights)
     if mode.record and trace.product is not None:
         site.query, right = trace.product
@@ -123,6 +138,26 @@ def softmax(call: Call) -> Any:
         elif product is not None and (*product.shape[:-1], product.shape[-1] + 1) == scores.shape:
             site.bias, site.sink = scores.detach()[..., :-1] - product, scores.detach()[..., -1:]
     return mark(weights, mode.fresh.but(site=site.number, held="" if weights.requires_grad else "weights"))
+
+
+def _weights(call: Call, trace: Trace) -> Tensor:
+    """Scores to weights by AttnLRP's rule, at the temperature of the plan.
+
+    Where products of activations are not split (`product="gradient"`), that of queries and keys has not been split yet:
+    nothing told it from another before its softmax.
+    """
+    plan, scores = call.plan, call.activations[0]
+    unsplit = plan.product == "gradient" and trace.product is not None and all(t.requires_grad for t in trace.product)
+    if not unsplit and plan.temperature == 1.0:
+        weights: Tensor = call.run()
+        return weights
+    scores = scale_gradient(scores, 0.5) if unsplit else scores
+    if plan.temperature == 1.0:
+        weights = call.run(*(scores if a is call.activations[0] else a for a in call.args))
+        return weights
+    dim = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else -1)
+    dtype = call.kwargs.get("dtype")
+    return softmax_at_temperature(scores if dtype is None else scores.to(dtype), dim, plan.temperature)
 
 
 def _normalises_keys(call: Call, trace: Trace) -> bool:
@@ -140,11 +175,13 @@ def _multiplies(left: Tensor, right: Tensor) -> bool:
 
 
 def product_rule(call: Call) -> str:
-    """Does a matrix product of two activations split its relevance? Not at a site that follows the gradient."""
+    """Does a matrix product of two activations split its relevance? Not at a site that follows the gradient. Weights
+    and values are an attention's own, whatever becomes of other products.
+    """
     sites = [t.site for a in call.activations if (t := trace_of(a)) is not None and t.site is not None]
     met = call.mode.sites
     rule = call.plan.rule(met[sites[0] - 1].layer if sites else (met[-1].layer if met else 0) + 1)
-    return "gradient" if rule == "gradient" or call.plan.product == "gradient" else "halves"
+    return "gradient" if rule == "gradient" or (call.plan.product == "gradient" and not sites) else "halves"
 
 
 def values_met(call: Call, out: Tensor) -> Tensor:

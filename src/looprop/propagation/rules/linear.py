@@ -10,21 +10,31 @@ from torch import Tensor
 from looprop.propagation import degrees, operations
 from looprop.propagation.call import Call, mark, trace_known, trace_of
 from looprop.propagation.gradients import constant_std_norm, epsilon_factor, scale_gradient, weigh_gradient
-from looprop.propagation.rules import attention
+from looprop.propagation.rules import attention, contributions
 from looprop.propagation.rules.base import rule
 
 
 @rule(*operations.LINEAR)
 def linear(call: Call) -> Any:
-    """The epsilon rule: the gradient, times z / (z + epsilon sign(z))."""
+    """The epsilon rule: the gradient, times z / (z + epsilon sign(z)); or by the sign of contributions."""
     bias = _bias(call)
     added = bias is not None and bias.requires_grad
     if len(call.activations) - added > 1:
         if added:
             raise call.refuse("it adds an activation to a product of two")
         return product(call)
-    out = weighed(call, _in_one_block(call), without=None if added else bias)
+    out = _shared_among_inputs(call, _in_one_block(call), None if added else bias)
     return out if bias is not None else degrees.still(call, out)
+
+
+def _shared_among_inputs(call: Call, out: Tensor, bias: Tensor | None) -> Tensor:
+    """The output of a linear layer with one activation, by the linear rule of the plan."""
+    plan = call.plan
+    if plan.linear != "epsilon":
+        return contributions.by_sign(call, out, bias)
+    if plan.bias == "shared" and bias is not None:
+        return weighed(call, contributions.with_bias_shared(call, out, bias))
+    return weighed(call, out, without=bias)
 
 
 def _in_one_block(call: Call) -> Any:
@@ -86,7 +96,12 @@ def norm(call: Call) -> Any:
     eps = given.get("eps")
     if eps is None:
         eps = torch.finfo(x.dtype).eps if call.name == "rms_norm" else 1e-5
-    out = constant_std_norm(x, list(given["normalized_shape"]), weight, bias, eps, centered=call.name == "layer_norm")
+    shape, centered = list(given["normalized_shape"]), call.name == "layer_norm"
+    out = constant_std_norm(x, shape, weight, bias, eps, centered=centered)
+    if call.plan.bias == "shared" and bias is not None:
+        dims = tuple(range(-len(shape), 0))
+        sizes = contributions.norm_sizes(x, dims, weight, eps, centered=centered)
+        return weighed(call, contributions.shared(out, bias, sizes))
     return weighed(call, out, without=bias)
 
 
@@ -95,7 +110,9 @@ def matrix_product(call: Call) -> Any:
     """Linear in its one activation, or a product of two."""
     if len(call.activations) > 1:
         return product(call)
-    out = degrees.still(call, attention.values_met(call, weighed(call, call.run())))
+    linear = call.name in contributions.MULTIPLIES and not call.held  # weights of attention that are held are no layer
+    shared = _shared_among_inputs(call, call.run(), None) if linear else weighed(call, call.run())
+    out = degrees.still(call, attention.values_met(call, shared))
     if call.name in ("matmul", "bmm") and not call.held and call.args[1].requires_grad:
         # The scores of a learned query, if a softmax over the keys should follow.
         mark(out, (trace_of(out) or call.mode.fresh).but(product=(call.args[0], call.args[1])))
@@ -138,6 +155,8 @@ def weighed(call: Call, out: Tensor, *, without: Tensor | None = None) -> Tensor
     z.
     """
     plan = call.plan
+    if plan.bias == "shared" and without is not None:
+        raise call.refuse("bias='shared' is defined for linear layers, convolutions and layer norms")
     if plan.bias == "printed" and without is not None:
         z = (out - without).detach()
         return weigh_gradient(out, epsilon_factor(z, plan.epsilon, value=out.detach()))

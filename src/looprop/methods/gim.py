@@ -1,0 +1,66 @@
+"""Gradient interaction modifications (GIM, Edin et al. 2025, arXiv 2505.17630): R = (x - x') g.
+
+g is the gradient with norms held constant, softmax differentiated at a temperature, and its paths through queries and
+keys taken 1/4 times, through values 1/2 times. In this engine: AttnLRP's attention at that temperature, the ordinary
+gradient of activations and gates.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from looprop.errors import UnknownNameError
+from looprop.methods.base import Attribution, Method
+from looprop.methods.propagating import propagate
+from looprop.models.subject import Subject
+from looprop.propagation.plan import Plan
+
+Baseline = Literal["zero", "space", "pad", "mask"]
+
+
+class GIM(Method):
+    """The gradient with norms held and attention's interactions shared out. Cost 3.
+
+    temperature: of the gradient of softmax. baseline: x', zero embeddings or those of a token; the authors' package
+        takes a space, or padding where that is no token.
+    """
+
+    name = "gim"
+    title = "GIM"
+    summary = "gradient with norms held, softmax at temperature 2, attention's products shared out, times input"
+    cost = "3"
+    kind = "effect"
+    order = 33
+    limits = """
+        *Claims:* the slope, corrected for attention that repairs itself: a key that goes leaves its weight to others.
+
+        Do not trust it where gates and activations saturate: through them it is the ordinary gradient. What it says
+        depends on its baseline (`gim[baseline=space]` is that of the authors' package).
+        """
+
+    def __init__(self, *, temperature: float = 2.0, baseline: Baseline = "zero") -> None:
+        if baseline not in get_args(Baseline):
+            raise UnknownNameError("baseline", str(baseline), get_args(Baseline))
+        self.plan(temperature)
+        self.temperature, self.baseline = temperature, baseline
+
+    @staticmethod
+    def plan(temperature: float) -> Plan:
+        """The rules: at temperature 1 they are those of `lrp` with the gradient at activations and products."""
+        return Plan(temperature=temperature, activation="gradient", product="gradient")
+
+    def plan_for(self, subject: Subject) -> Plan | None:
+        """The plan, where scores are x * g."""
+        return self.plan(self.temperature) if self.baseline == "zero" else None
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """(x - x') * g, summed to features."""
+        adapter = subjects[0].adapter
+
+        def times_difference(x: Tensor, gradient: Tensor) -> Tensor:
+            return (x - adapter.baseline(x, self.baseline)) * gradient
+
+        combine = torch.mul if self.baseline == "zero" else times_difference
+        return propagate(subjects, self.plan(self.temperature), combine=combine)
