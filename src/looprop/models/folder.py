@@ -124,7 +124,7 @@ def _check_weights(folder: Path) -> None:
     if pickled:
         raise ModelError(
             f"{folder} holds only pickled weights ({pickled[0]}), which can run code on loading: convert them to "
-            "safetensors"
+            "safetensors (docs/how-to/papers-models.md says how, without running any)"
         )
     raise ModelError(f"{folder} holds no weights (*.safetensors)")
 
