@@ -1,8 +1,8 @@
 """One visual language for terminals, notebooks, pages and figures; everything here is made from plain data.
 
 `colour` has the scale, `data` what is shown and how numbers are written, `html` what pages and notebook output are made
-of, `strips` the text in colour, `terminal` rich renderables, `figures` matplotlib pictures. The last two need rich and
-matplotlib, and are imported where they are used.
+of, `strips` the text in colour, `prompts` a prompt beside its answer, `terminal` rich renderables, `figures` matplotlib
+pictures. The last two need rich and matplotlib, and are imported where they are used.
 """
 
 from looprop.display.colour import DARK, LIGHT, TERMINAL, Scale, colour_of
@@ -28,6 +28,8 @@ from looprop.display.html import (
     paragraph,
     table,
 )
+from looprop.display.prompt_data import PromptView, Said, Section
+from looprop.display.prompts import prompt_frame, prompt_page
 from looprop.display.strips import (
     View,
     comparison,
@@ -43,7 +45,10 @@ __all__ = [
     "TERMINAL",
     "Cell",
     "Column",
+    "PromptView",
+    "Said",
     "Scale",
+    "Section",
     "Strip",
     "View",
     "aligned",
@@ -64,6 +69,8 @@ __all__ = [
     "number",
     "page",
     "paragraph",
+    "prompt_frame",
+    "prompt_page",
     "table",
     "two_decimals",
     "visible",

@@ -45,21 +45,22 @@ def _asset(name: str) -> str:
     return files("looprop.display").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def page(title: str, body: str, *, subtitle: str = "", words: bool = False, footer: str = "") -> str:
+def page(title: str, body: str, *, subtitle: str = "", words: bool = False, footer: str = "", more: str = "") -> str:
     """A whole page. `title`, `subtitle` and `footer` are plain text, `body` is HTML; `words` adds the token/word
-    switch.
+    switch, `more` the style and script of that name to those of every page.
     """
+    own_style, own_script = (_asset(f"{more}.css"), _asset(f"{more}.js")) if more else ("", "")
     switch = word_switch() if words else ""
     below = f'<p class="subtitle">{escape(subtitle)}</p>' if subtitle else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)} · looprop</title>\n<style>\n{style()}</style>\n</head>\n"
+        f"<title>{escape(title)} · looprop</title>\n<style>\n{style()}{own_style}</style>\n</head>\n"
         '<body class="looprop"><main>\n<header><div class="titles"><span '
         f'class="brand">looprop</span><h1>{escape(title)}</h1>{below}</div>'
         f'<div class="controls">{switch}<button type="button" id="theme">Theme</button></div></header>\n'
-        f"{body}\n<footer>{escape(footer)}</footer>\n</main>\n<script>\n{script()}</script>\n</body>\n</html>\n"
+        f"{body}\n<footer>{escape(footer)}</footer>\n</main>\n<script>\n{script()}{own_script}</script>\n</body>\n</html>\n"
     )
 
 

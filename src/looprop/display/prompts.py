@@ -1,0 +1,204 @@
+"""A prompt as it was laid out, coloured by what each of its parts does to the answer beside it: page and notebook.
+
+The page holds the matrix of features by answer tokens: a click on a token of the answer recolours the prompt, a click
+on a part of the prompt shows which tokens it speaks for. Without its script it shows the whole answer.
+"""
+
+import html
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from looprop.display.data import aligned, number
+from looprop.display.html import card, escape, facts, mixed, page
+from looprop.display.prompt_data import PromptView, Said, Span, percent, shortened
+
+SHOWN = 8
+"""So many of the strongest features are listed before one asks for more."""
+LONGEST_NAME = 220
+FRAME_HEIGHT = 620
+
+
+def laid_out(text: str) -> str:
+    """Text as HTML with its line breaks and tabs as they are, every other control character made visible."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(escape(part) for part in line.split("\t")) for line in lines)
+
+
+def prompt_page(title: str, view: PromptView, *, subtitle: str = "", footer: str = "", framed: bool = False) -> str:
+    """The page of an answer and its prompt. `title` is plain text."""
+    beside = f'<div class="side">{_answer(view)}{_ranking(view)}</div>'
+    body = f'<div class="beside"{" data-framed" if framed else ""}>{card(_prompt(view))}{beside}</div>' + _data(view)
+    head = card(facts(view.facts)) if view.facts and not framed else ""
+    return page(title, head + body, subtitle=subtitle, footer=footer, more="prompt")
+
+
+def prompt_frame(title: str, view: PromptView, *, subtitle: str = "", height: int = FRAME_HEIGHT) -> str:
+    """The same for a notebook cell, in a frame of its own: no style goes in or out, and its script touches nothing."""
+    inside = html.escape(prompt_page(title, view, subtitle=subtitle, framed=True), quote=True)
+    return (
+        f'<iframe sandbox="allow-scripts" title="{escape(title)}" srcdoc="{inside}" '
+        f'style="width:100%;height:{height}px;border:1px solid #8884;border-radius:10px;resize:vertical"></iframe>'
+    )
+
+
+# ----- the prompt
+
+
+@dataclass(frozen=True)
+class _Segment:
+    start: int
+    stop: int
+    turn: int | None
+    document: int | None
+    feature: int | None
+
+
+def _segments(view: PromptView) -> Iterator[_Segment]:
+    """The prompt cut at every border, each piece with what it belongs to."""
+    features = [span or (0, 0) for span in view.spans]
+    turns, documents = ([(s.start, s.stop) for s in kind] for kind in (view.turns, view.documents))
+    borders = {0, len(view.text)}.union(*(set(span) for span in (*features, *turns, *documents)))
+    ends = sorted(border for border in borders if 0 <= border <= len(view.text))
+    for start, stop in pairwise(ends):
+        yield _Segment(start, stop, *(_holder(spans, start) for spans in (turns, documents, features)))
+
+
+def _holder(spans: Sequence[Span], place: int) -> int | None:
+    return next((i for i, (start, stop) in enumerate(spans) if start <= place < stop), None)
+
+
+def _prompt(view: PromptView) -> str:
+    totals = view.totals
+    scale = _scale(totals)
+    turns = ""
+    for turn, of_turn in groupby(_segments(view), key=lambda part: part.turn):
+        said = ""
+        for document, inside in groupby(of_turn, key=lambda part: part.document):
+            text = "".join(_piece(view, part, totals, scale) for part in inside)
+            if document is not None:
+                name = f'<div class="name">{escape(view.documents[document].name)}</div>'
+                text = f'<div class="document">{name}{text}</div>'
+            said += text
+        turns += _turn(view, turn, said)
+    return f'<h2>The prompt</h2><div class="prompt">{turns}</div>' + _legend(scale)
+
+
+def _turn(view: PromptView, turn: int | None, text: str) -> str:
+    if turn is not None:
+        return f'<div class="turn"><div class="role">{escape(view.turns[turn].name)}</div>{text}</div>'
+    return f'<div class="{"template" if view.turns else "turn plain"}">{text}</div>'
+
+
+def _piece(view: PromptView, part: _Segment, totals: Sequence[float], scale: float) -> str:
+    text = view.text[part.start : part.stop]
+    if part.feature is None:
+        # Space between blocks of their own is what parts them already.
+        gap = not text.strip() and part.document is None and bool(view.documents)
+        return "" if gap else f'<span class="kept">{laid_out(text)}</span>'
+    left, right = len(text) - len(text.lstrip()), len(text.rstrip())
+    if not right:
+        return laid_out(text)
+    score = totals[part.feature]
+    side, colour = mixed(score / scale if scale > 0 else 0.0) if math.isfinite(score) else ("outside", "")
+    mark = f'<span class="f {side}" style="{colour}" data-feature="{part.feature}">{laid_out(text[left:right])}</span>'
+    return laid_out(text[:left]) + mark + laid_out(text[right:])
+
+
+def _scale(totals: Sequence[float]) -> float:
+    return max((abs(total) for total in totals if math.isfinite(total)), default=0.0)
+
+
+def _legend(scale: float) -> str:
+    return (
+        '<div class="legend"><span>speaks against the answer <b class="low">'
+        f'{number(-scale)}</b></span><span class="ramp"></span><span><b class="high">{number(scale)}</b> for it</span>'
+        "<span>dimmed: always kept, no score</span></div>"
+    )
+
+
+# ----- the answer and the features by strength
+
+
+def _answer(view: PromptView) -> str:
+    tokens = "".join(_token(i, token, view.by_token) for i, token in enumerate(view.answer))
+    whole = '<button type="button" class="whole" aria-pressed="true">Whole answer</button>' if view.by_token else ""
+    hint = (
+        '<p class="hint">Choose a word of the answer, or several: the prompt shows what it came from. '
+        "Arrow keys move, Escape goes back to the whole.</p>"
+        if view.by_token
+        else ""
+    )
+    likely = (
+        f'<p class="likely" aria-live="polite">log-probability <b class="logprob">{number(view.logprob)}</b> · '
+        f'probability <b class="probability">{percent(math.exp(min(0.0, view.logprob)))}</b></p>'
+        if math.isfinite(view.logprob)
+        else ""
+    )
+    return card(
+        f'<div class="answer" role="group" aria-label="answer">{tokens}</div>{likely}{whole}{hint}', title="The answer"
+    )
+
+
+def _token(index: int, token: Said, clickable: bool) -> str:
+    text = laid_out(token.text) if token.text.strip() else escape(token.text.replace(" ", "␣"))
+    tip = f"probability {percent(math.exp(min(0.0, token.logprob)))}" if math.isfinite(token.logprob) else ""
+    others = [f"{other.strip() or other!r} {percent(math.exp(min(0.0, value)))}" for other, value in token.alternatives]
+    tip += f"; also likely: {', '.join(others[:3])}" if others else ""
+    title = f' title="{escape(tip)}"' if tip else ""
+    if not clickable:
+        return f'<span class="t"{title}>{text}</span>'
+    reached = 0 if index == 0 else -1  # one stop of the Tab key, arrows inside
+    attributes = f'class="t" aria-pressed="false" tabindex="{reached}" data-token="{index}"{title}'
+    return f'<button type="button" {attributes}>{text}</button>'
+
+
+def _ranking(view: PromptView) -> str:
+    totals = view.totals
+    scale = _scale(totals)
+    order = sorted(range(len(totals)), key=lambda i: -totals[i] if math.isfinite(totals[i]) else math.inf)
+    rows = "".join(_ranked(view, i, totals[i], scale, hidden=place >= SHOWN) for place, i in enumerate(order))
+    more = (
+        f'<button type="button" class="more" aria-expanded="false">All {len(order)}</button>'
+        if len(order) > SHOWN
+        else ""
+    )
+    heads = "score in log-probability" + (", and the answer's probability with and without it" if view.effects else "")
+    return card(f'<p class="hint">{heads}</p><ol class="ranking">{rows}</ol>{more}', title="What it came from")
+
+
+def _ranked(view: PromptView, index: int, score: float, scale: float, *, hidden: bool) -> str:
+    change = f'<span class="change">{_change(view.logprob, score)}</span>' if view.effects else ""
+    note = f'<span class="note">{escape(view.notes[index])}</span>' if index in view.notes else ""
+    share = abs(score) / scale if scale > 0 and math.isfinite(score) else 0.0
+    return (
+        f"<li{' hidden' if hidden else ''}>"
+        f'<button type="button" class="source" data-feature="{index}" aria-pressed="false">'
+        f'<span class="score">{aligned(score, scale)}</span>{change}'
+        f'<span class="size {"n" if score < 0 else "p"}" style="--length:{share:.4f}"></span>'
+        f'<span class="text">{escape(shortened(view.names[index], LONGEST_NAME))}</span>{note}</button></li>'
+    )
+
+
+def _change(logprob: float, score: float) -> str:
+    """The answer's probability with a feature and without it."""
+    if not (math.isfinite(logprob) and math.isfinite(score)):
+        return ""
+    return f"{percent(math.exp(min(0.0, logprob)))} → {percent(math.exp(min(0.0, logprob - score)))}"
+
+
+def _data(view: PromptView) -> str:
+    """The numbers that the script needs: no text of anybody's is among them."""
+
+    def known(value: float) -> float | None:
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+
+    numbers = {
+        "scores": [[known(value) for value in row] for row in view.scores],
+        "logprobs": [known(token.logprob) for token in view.answer],
+        "effects": view.effects,
+        "shown": SHOWN,
+    }
+    return f'<script type="application/json" id="matrix">{json.dumps(numbers, allow_nan=False)}</script>'
