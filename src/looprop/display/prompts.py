@@ -95,9 +95,9 @@ def _turn(view: PromptView, turn: int | None, text: str) -> str:
 def _piece(view: PromptView, part: _Segment, totals: Sequence[float], scale: float) -> str:
     text = view.text[part.start : part.stop]
     if part.feature is None:
-        # Space between blocks of their own is what parts them already.
-        gap = not text.strip() and part.document is None and bool(view.documents)
-        return "" if gap else f'<span class="kept">{laid_out(text)}</span>'
+        # Lines between blocks of their own are what parts them already.
+        shown = text.strip("\n") if part.document is None and view.documents else text
+        return f'<span class="kept">{laid_out(shown)}</span>' if shown else ""
     left, right = len(text) - len(text.lstrip()), len(text.rstrip())
     if not right:
         return laid_out(text)

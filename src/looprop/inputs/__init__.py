@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from looprop.inputs.examples import Dataset, Example, make_dataset
     from looprop.inputs.files import read_texts
     from looprop.inputs.mnist import Digits, load_mnist
+    from looprop.inputs.questions import Question, Questions, load_questions
     from looprop.inputs.reading import read_data
 
 # Imported when first used, so that what needs a name does not wait for numpy.
@@ -17,9 +18,12 @@ _HOMES = {
     "Dataset": "looprop.inputs.examples",
     "Digits": "looprop.inputs.mnist",
     "Example": "looprop.inputs.examples",
+    "Question": "looprop.inputs.questions",
+    "Questions": "looprop.inputs.questions",
     "demo_sentences": "looprop.inputs.demo",
     "load_dataset": "looprop.inputs.datasets",
     "load_mnist": "looprop.inputs.mnist",
+    "load_questions": "looprop.inputs.questions",
     "make_dataset": "looprop.inputs.examples",
     "read_data": "looprop.inputs.reading",
     "read_texts": "looprop.inputs.files",
@@ -29,9 +33,12 @@ __all__ = [
     "Dataset",
     "Digits",
     "Example",
+    "Question",
+    "Questions",
     "demo_sentences",
     "load_dataset",
     "load_mnist",
+    "load_questions",
     "make_dataset",
     "read_data",
     "read_texts",
