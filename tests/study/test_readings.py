@@ -1,5 +1,6 @@
 """The grid of readings: maps of many images at once, and what is made of them."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from looprop.study.kinds.readings.maps import attnlrp_both, integrated_gradients
 from looprop.study.kinds.readings.measuring import agreement, zeros_of
 from looprop.tensors import attribute
 
+ROOT = Path(__file__).parents[2]
 BUILDS = [{"positions": p, "pooled": m} for p in (False, True) for m in (False, True)]
 
 
@@ -179,3 +181,9 @@ def test_readings_are_checked() -> None:
     text = "{name: x, kind: readings, question: q, methods: [loo], cases: {a: {seeds: 0}}}"
     with pytest.raises(DataError, match="seeds must be an integer"):
         parse_spec(text, where="x")
+
+
+def test_many_images_cost_a_fifth_of_one_by_one_and_say_the_same() -> None:
+    measured = json.loads((ROOT / "benchmarks" / "results" / "readings_cost.json").read_text(encoding="utf-8"))
+    assert measured["ratio"] <= 1 / 5
+    assert measured["largest_difference"] <= 1e-6
