@@ -107,7 +107,7 @@ def test_whatever_stands_in_a_title_is_escaped() -> None:
     run = made_up(
         "baselines", {"attnlrp": noise(0.3, 0), "cp-lrp": noise(0.5, 1)}, title="<img src=x onerror=alert(1)> | *x*"
     )
-    page = html_report([Contents(run, [claims_table(run.claims())], [])])
+    page = html_report([Contents(run, [claims_table(run.claims(), run.kind.claims_title)], [])])
     assert "<img" not in page
     assert "&lt;img src=x" in page
     assert dict(run_facts(run))["finished"] == "not yet"

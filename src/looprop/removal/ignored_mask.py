@@ -18,9 +18,11 @@ def refuse_ignored_mask(subject: Subject, values: Tensor) -> None:
     if not adapter.takes_mask or float((values - output).abs().max()) > still or len(subject.encoded) < 2:
         return
     length = len(subject.encoded)
-    keep = torch.ones(2, length, dtype=torch.bool, device=adapter.device)
-    keep[1] = False
-    keep[1, [*sorted(subject.encoded.fixed), length // 2]] = True  # as little as a Transformer can read
+    keep = torch.ones(3, length, dtype=torch.bool, device=adapter.device)
+    keep[1:] = False
+    # As little as a Transformer can read, twice: one token may say all that the others say.
+    keep[1:, sorted(subject.encoded.fixed)] = True
+    keep[1, length // 2] = keep[2, 0] = True
     positions = subject.target.positions
     with adapter.evaluating(), torch.inference_mode():
         if _apart(subject, adapter.forward(adapter.masked(subject.encoded, keep), positions=positions)) > still:
@@ -39,4 +41,4 @@ def refuse_ignored_mask(subject: Subject, values: Tensor) -> None:
 
 def _apart(subject: Subject, logits: Tensor) -> float:
     values = subject.target.value(logits)
-    return float((values[1] - values[0]).abs())
+    return float((values[1:] - values[0]).abs().max())

@@ -12,6 +12,7 @@ from looprop.lazily import lazily
 if TYPE_CHECKING:
     from looprop.study.audit_cases import audit_case
     from looprop.study.experiments import experiment_names
+    from looprop.study.kinds.planted.circuits import planted_model
     from looprop.study.report.writing import write_report
     from looprop.study.reproducing import reproduce
     from looprop.study.run import Run, read_run
@@ -25,6 +26,7 @@ _HOMES = {
     "experiment_names": "looprop.study.experiments",
     "load_spec": "looprop.study.spec",
     "parse_spec": "looprop.study.spec",
+    "planted_model": "looprop.study.kinds.planted.circuits",
     "read_run": "looprop.study.run",
     "reproduce": "looprop.study.reproducing",
     "write_report": "looprop.study.report.writing",
@@ -37,6 +39,7 @@ __all__ = [
     "experiment_names",
     "load_spec",
     "parse_spec",
+    "planted_model",
     "read_run",
     "reproduce",
     "write_report",

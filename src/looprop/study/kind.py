@@ -34,10 +34,12 @@ class Kind(ABC):
 
     case: the dataclass of one of the `cases` in its specifications; None for a kind that runs on `data`.
     evaluates: are its rows those of an `Evaluation`, with a summary of every method?
+    claims_title: what the table of its claims is called.
     """
 
     case: ClassVar[type | None] = None
     evaluates: ClassVar[bool] = False
+    claims_title: ClassVar[str] = "The paper's claims, tested on these numbers"
 
     def check(self, spec: Spec) -> None:  # noqa: B027 - most kinds have nothing to add
         """Raise if there is something in a specification that this kind cannot do."""

@@ -21,14 +21,16 @@ class Contents:
 def contents_of(run: Run) -> Contents:
     """What there is to say of a run."""
     claims = run.claims()
-    return Contents(run, [claims_table(claims)] if claims else [], run.tables())
+    return Contents(run, [claims_table(claims, run.kind.claims_title)] if claims else [], run.tables())
 
 
-def claims_table(claims: list[JudgedClaim]) -> Grid:
-    """Claims with what the paper prints, our numbers, and the verdict."""
+def claims_table(claims: list[JudgedClaim], title: str) -> Grid:
+    """Claims with what the paper prints, where it prints something, our numbers, and the verdict."""
+    if not any(claim.paper for claim in claims):
+        plain: list[Cells] = [[claim.verdict, claim.claim, claim.ours] for claim in claims]
+        return Grid(title, ["verdict", "claim", "found here"], plain, sortable=False)
     rows: list[Cells] = [[claim.verdict, claim.claim, claim.paper, claim.ours] for claim in claims]
-    header = ["verdict", "claim", "paper", "found here"]
-    return Grid("The paper's claims, tested on these numbers", header, rows, sortable=False)
+    return Grid(title, ["verdict", "claim", "paper", "found here"], rows, sortable=False)
 
 
 def run_facts(run: Run) -> list[tuple[str, str]]:
