@@ -26,6 +26,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "looprop needs Python >= 3.11, got " + sys.version.split()[0] + "; try make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e .
+	# What is used is compiled here and now: where the environment forbids byte code, nothing would be compiled later.
+	$(BIN)/looprop explain "a good film" >/dev/null
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

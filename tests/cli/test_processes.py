@@ -35,6 +35,23 @@ finally:
 """
 
 
+# Says how threads will wait, and whether that was settled before torch could read it.
+WAITING = """
+import os, sys
+from looprop.cli import main
+print(os.environ["OMP_WAIT_POLICY"], "torch" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_waiting_threads_do_not_spin_unless_told_to(given: str | None, wanted: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment |= {} if given is None else {"OMP_WAIT_POLICY": given}
+    command = [sys.executable, "-c", WAITING]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == [wanted, "False"]
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["methods"], ["explain", "--help"]], ids=" ".join)
 def test_start_up_does_not_wait_for_slow_libraries(arguments: list[str]) -> None:
     run = subprocess.run([sys.executable, "-c", IMPORTS, *arguments], capture_output=True, text=True, check=False)

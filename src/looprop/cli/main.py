@@ -1,5 +1,6 @@
 """The command `looprop`."""
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated
@@ -13,6 +14,10 @@ from looprop.cli.experiments import report, reproduce
 from looprop.cli.explaining import explain
 from looprop.cli.listing import methods
 from looprop.cli.shell import tolerant_streams
+
+# Threads that spin while they wait take the cores from whatever else runs. torch reads this once, when it is loaded,
+# which no command has done yet.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 app = typer.Typer(
     name="looprop",
