@@ -100,7 +100,7 @@ def test_models_whose_positions_begin_after_the_padding(pad: int) -> None:
         ({"epsilon": -1}, PlanError, "epsilon must be a number >= 0, got -1"),
         ({"bias": "no"}, UnknownNameError, "unknown bias share 'no'"),
         ({"readout": "embedding"}, InputError, "readout must be 'word' or 'sum', got 'embedding'"),
-        ({"features": "sentence"}, InputError, "features must be 'token', 'word'.*got 'sentence'"),
+        ({"features": "syllable"}, InputError, "features must be 'token', 'word'.*got 'syllable'"),
         ({"features": "chunk:0"}, InputError, "chunk:N"),
         ({"features": [[0, 1], [1, 2]]}, InputError, "position 1 is in feature 0 and again in feature 1"),
         ({"features": [[0], [9]]}, InputError, "names position 9; positions run from 0 to 3"),

@@ -45,7 +45,7 @@ def wordpiece() -> Any:
     )
 
 
-def byte_level(*, pad: bool = True) -> Any:
+def byte_level(*, pad: bool = True, corpus: list[str] = CORPUS, size: int = 300) -> Any:
     """GPT-2's kind: pieces of bytes, a space belongs to the word after it, nothing is ever unknown."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -53,22 +53,24 @@ def byte_level(*, pad: bool = True) -> Any:
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator(
-        CORPUS,
-        trainers.BpeTrainer(vocab_size=300, special_tokens=["<|end|>"], initial_alphabet=alphabet, show_progress=False),
+        corpus,
+        trainers.BpeTrainer(
+            vocab_size=size, special_tokens=["<|end|>"], initial_alphabet=alphabet, show_progress=False
+        ),
     )
     return _wrapped(tokenizer, bos_token="<|end|>", eos_token="<|end|>", **({"pad_token": "<|end|>"} if pad else {}))
 
 
-def sentencepiece() -> Any:
+def sentencepiece(*, corpus: list[str] = CORPUS, size: int = 60) -> Any:
     """T5's kind: a unigram model over pieces in which ▁ stands for a space."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     trainer = trainers.UnigramTrainer(
-        vocab_size=60, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
+        vocab_size=size, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
     )
-    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.train_from_iterator(corpus, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
     )

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from looprop.auditing.audit import audit
     from looprop.evaluation.evaluate import evaluate
     from looprop.explanation import Explanation, Explanations
+    from looprop.models.answers import Answer
+    from looprop.models.target_forms import Continuation, Contrast, Token
     from looprop.propagation.plan import Plan
     from looprop.propagation.tape import relevance
     from looprop.tensors import attribute
@@ -21,9 +23,13 @@ if TYPE_CHECKING:
 
 # Imported when first used, so that `looprop --help` does not wait for torch.
 _HOMES = {
+    "Answer": "looprop.models.answers",
+    "Continuation": "looprop.models.target_forms",
+    "Contrast": "looprop.models.target_forms",
     "Explanation": "looprop.explanation",
     "Explanations": "looprop.explanation",
     "Plan": "looprop.propagation.plan",
+    "Token": "looprop.models.target_forms",
     "Workbench": "looprop.workbench",
     "attribute": "looprop.tensors",
     "audit": "looprop.auditing.audit",
@@ -32,6 +38,20 @@ _HOMES = {
     "relevance": "looprop.propagation.tape",
 }
 
-__all__ = ["Explanation", "Explanations", "Plan", "Workbench", "attribute", "audit", "evaluate", "load", "relevance"]
+__all__ = [
+    "Answer",
+    "Continuation",
+    "Contrast",
+    "Explanation",
+    "Explanations",
+    "Plan",
+    "Token",
+    "Workbench",
+    "attribute",
+    "audit",
+    "evaluate",
+    "load",
+    "relevance",
+]
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

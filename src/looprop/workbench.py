@@ -1,7 +1,7 @@
 """The main object: a loaded model that explains inputs."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -13,14 +13,16 @@ from looprop.explanation import Explanation, Explanations
 from looprop.methods.base import Attribution, Method
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter, Removal
+from looprop.models.answers import Answer, answered, answered_from
+from looprop.models.conversation import Messages
+from looprop.models.features import FeaturesLike
 from looprop.models.image_classifier import in_squares
+from looprop.models.layout import Within
 from looprop.models.loading import load_adapter
 from looprop.models.prompts import chat_text, generated, language_model
-from looprop.models.subject import Subject, bind, bind_encoded
+from looprop.models.subject import Subject, bind, bind_encoded, named_features
 from looprop.models.target import TargetLike
 from looprop.removal.set_function import Precision, SetFunction
-
-Features = str | Sequence[Sequence[int]]
 
 
 class Workbench:
@@ -45,24 +47,31 @@ class Workbench:
         return self.adapter.labels
 
     def subject(
-        self, item: Any, *, target: TargetLike = None, features: Features = "token", truncation: bool = False
+        self,
+        item: Any,
+        *,
+        target: TargetLike = None,
+        features: FeaturesLike | None = None,
+        within: Within = None,
+        truncation: bool = False,
     ) -> Subject:
         """The model bound to one input, target and partition."""
-        return bind(self.adapter, item, target=target, features=features, truncation=truncation)
+        return bind(self.adapter, item, target=target, features=features, within=within, truncation=truncation)
 
     def set_function(
         self,
         item: Any,
         *,
         target: TargetLike = None,
-        features: Features = "token",
+        features: FeaturesLike | None = None,
+        within: Within = None,
         removal: Removal | None = None,
         truncation: bool = False,
         precision: Precision = "float32",
     ) -> SetFunction:
         """f(kept features) -> the target's value: called with a boolean matrix (N, F), answers with N numbers."""
         return SetFunction(
-            self.subject(item, target=target, features=features, truncation=truncation),
+            self.subject(item, target=target, features=features, within=within, truncation=truncation),
             removal=removal,
             precision=precision,
         )
@@ -74,7 +83,8 @@ class Workbench:
         method: str | Method = ...,
         *,
         target: TargetLike | list[Any] = ...,
-        features: Features = ...,
+        features: FeaturesLike | None = ...,
+        within: Within = ...,
         truncation: bool = ...,
         **options: Any,
     ) -> Explanations: ...
@@ -86,7 +96,8 @@ class Workbench:
         method: str | Method = ...,
         *,
         target: list[Any],
-        features: Features = ...,
+        features: FeaturesLike | None = ...,
+        within: Within = ...,
         truncation: bool = ...,
         **options: Any,
     ) -> Explanations: ...
@@ -98,7 +109,8 @@ class Workbench:
         method: str | Method = ...,
         *,
         target: TargetLike = ...,
-        features: Features = ...,
+        features: FeaturesLike | None = ...,
+        within: Within = ...,
         truncation: bool = ...,
         **options: Any,
     ) -> Explanation: ...
@@ -109,17 +121,23 @@ class Workbench:
         method: str | Method = "cp-lrp",
         *,
         target: TargetLike | list[Any] = None,
-        features: Features = "token",
+        features: FeaturesLike | None = None,
+        within: Within = None,
         truncation: bool = False,
         **options: Any,
     ) -> Explanation | Explanations:
         """Explain one input, or a list of inputs in batches.
 
-        item: a text, a pair of texts (a tuple), an image, or a list of them.
-        target: a class number, a label, a contrast (a, b), or None for the predicted class. A list is one target for
-            each of a list of inputs, or several targets of one input, which share a forward pass where the method
-            allows it.
-        features: "token", "word", "chunk:16", or groups of positions.
+        item: a text, a pair of texts (a tuple), an image, an `Answer` (`m.answer`, `m.context`), or a list of them.
+        target: a class number, a label, a contrast (a, b), an object (`Continuation`, `Contrast`, `Token`), or None for
+            the predicted class. A list is one target for each of a list of inputs, or several targets of one input,
+            which share a forward pass where the method allows it. An answer is its own target.
+        features: "token", "word", "sentence", "paragraph", "line", "turn", "document", "chunk:16", a regular expression
+            (`re.compile(...)` or "regex:..."), named spans of characters {"doc 1": (0, 120)}, or groups of positions.
+            None is tokens, and of an answer its documents, or sentences where there are none.
+        within: where features are sought: a role or several ("user"), "documents", "all", or spans of characters. All
+            else is always kept and gets no score. None: of an answer its documents or what stands inside the chat
+            template, of other inputs everything.
         """
         chosen = make_method(method, **options)
         if isinstance(item, list):
@@ -131,18 +149,53 @@ class Workbench:
                     f"a list of targets must have one for each input: {len(item)} inputs, got {len(targets)} targets"
                 )
             subjects = [
-                self.subject(i, target=t, features=features, truncation=truncation)
+                self.subject(i, target=t, features=features, within=within, truncation=truncation)
                 for i, t in zip(item, targets, strict=True)
             ]
         elif isinstance(target, list):
             if not target:
                 raise InputError("the list of targets is empty")
             encoded = self.adapter.encode(item, truncation=truncation)
-            subjects = [bind_encoded(self.adapter, encoded, t, features) for t in target]
+            subjects = [bind_encoded(self.adapter, encoded, t, features, within) for t in target]
         else:
-            subjects = [self.subject(item, target=target, features=features, truncation=truncation)]
+            subjects = [self.subject(item, target=target, features=features, within=within, truncation=truncation)]
         explanations = explain_subjects(subjects, chosen)
         return explanations if isinstance(item, list) or isinstance(target, list) else explanations[0]
+
+    def answer(
+        self,
+        prompt: str | Messages,
+        system: str | None = None,
+        *,
+        answer: str | Sequence[int] | None = None,
+        max_new_tokens: int = 50,
+    ) -> Answer:
+        """What a language model says to a prompt, by always taking the likeliest token, as an object to be explained.
+
+        prompt: a text, put into the model's own chat template as the user's turn, or messages {"role", "content"}.
+        answer: an answer of one's own, as a text or as tokens; then nothing is generated.
+        """
+        adapter = language_model(self.adapter, "an answer")
+        return answered(adapter, prompt, system=system, given=answer, max_new_tokens=max_new_tokens)
+
+    def context(
+        self,
+        documents: Sequence[str] | Mapping[str, str],
+        question: str,
+        answer: str | Sequence[int] | None = None,
+        *,
+        system: str | None = None,
+        template: str | None = None,
+        max_new_tokens: int = 50,
+    ) -> Answer:
+        """The answer to a question about documents (a list, or texts by name). They are its features, and everything
+        else is kept; features="sentence" are those inside the documents.
+
+        template: how a prompt is made of them, with {documents} and {question}.
+        """
+        adapter = language_model(self.adapter, "an answer")
+        more = {"system": system, "template": template, "given": answer, "max_new_tokens": max_new_tokens}
+        return answered_from(adapter, documents, question, **more)  # type: ignore[arg-type]
 
     def chat(self, prompt: str, system: str | None = None) -> str:
         """The text of a prompt: the user's turn in the model's own chat template, after a system's turn if there is
@@ -168,18 +221,7 @@ def explain_subjects(subjects: Sequence[Subject], method: Method) -> Explanation
 
 def _explanation(subject: Subject, attribution: Attribution, method: Method, seconds: float) -> Explanation:
     encoded, groups = subject.encoded, subject.features
-    spans = []
-    for group in groups:
-        own = [s for i in group if (s := encoded.offsets[i]) is not None]
-        spans.append((min(s[0] for s in own), max(s[1] for s in own)) if own else None)
-    names = [
-        encoded.names[g[0]]
-        if len(g) == 1
-        else encoded.text[s[0] : s[1]]
-        if s
-        else " ".join(encoded.names[i] for i in g)
-        for g, s in zip(groups, spans, strict=True)
-    ]
+    spans, names = named_features(subject)
     return Explanation(
         features=names,
         scores=attribution.scores,
@@ -196,7 +238,7 @@ def _explanation(subject: Subject, attribution: Attribution, method: Method, sec
         seconds=seconds,
         model=subject.adapter.name,
         options=method.options,
-        details=attribution.details,
+        details={**attribution.details, **subject.about},
         # The first token of a causal model is an attention sink: shown, but not on the colour scale.
         outside_scale=[subject.adapter.causal and 0 in group and len(groups) > 1 for group in groups],
     )

@@ -20,11 +20,12 @@ from looprop.auditing.spreading import Parts, spread
 from looprop.errors import InputError, UnknownNameError
 from looprop.inputs.examples import Dataset
 from looprop.methods.base import Method
+from looprop.models.features import FeaturesLike
 from looprop.models.loading import adapt_module
 from looprop.models.target import TargetLike
 from looprop.running.engines import Engine
 from looprop.running.progress import progress_bar
-from looprop.workbench import Features, Workbench
+from looprop.workbench import Workbench
 
 
 def audit(
@@ -34,7 +35,7 @@ def audit(
     rewrites: Sequence[str | Rewrite] | None = None,
     *,
     target: TargetLike = None,
-    features: Features = "token",
+    features: FeaturesLike = "token",
     truncation: bool = True,
     precision: AuditPrecision = "float64",
     checks: bool = True,

@@ -24,9 +24,9 @@ from looprop.errors import LoopropError
 from looprop.methods.base import Method
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter
+from looprop.models.features import FeaturesLike
 from looprop.models.subject import Subject, bind
 from looprop.models.target import TargetLike
-from looprop.workbench import Features
 
 SANITY_CHECKS = "sanity checks"
 
@@ -46,7 +46,7 @@ class AuditSetup:
     methods: Sequence[str | Method]
     precision: AuditPrecision
     target: TargetLike
-    features: Features
+    features: FeaturesLike
     truncation: bool
 
     def original(self) -> "Original":

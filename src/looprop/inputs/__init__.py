@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from looprop.inputs.mnist import Digits, load_mnist
     from looprop.inputs.questions import Question, Questions, load_questions
     from looprop.inputs.reading import read_data
+    from looprop.inputs.splitting import lines, paragraphs, sentences
 
 # Imported when first used, so that what needs a name does not wait for numpy.
 _HOMES = {
@@ -21,12 +22,15 @@ _HOMES = {
     "Question": "looprop.inputs.questions",
     "Questions": "looprop.inputs.questions",
     "demo_sentences": "looprop.inputs.demo",
+    "lines": "looprop.inputs.splitting",
     "load_dataset": "looprop.inputs.datasets",
     "load_mnist": "looprop.inputs.mnist",
     "load_questions": "looprop.inputs.questions",
     "make_dataset": "looprop.inputs.examples",
+    "paragraphs": "looprop.inputs.splitting",
     "read_data": "looprop.inputs.reading",
     "read_texts": "looprop.inputs.files",
+    "sentences": "looprop.inputs.splitting",
 }
 
 __all__ = [
@@ -36,12 +40,15 @@ __all__ = [
     "Question",
     "Questions",
     "demo_sentences",
+    "lines",
     "load_dataset",
     "load_mnist",
     "load_questions",
     "make_dataset",
+    "paragraphs",
     "read_data",
     "read_texts",
+    "sentences",
 ]
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -81,11 +81,11 @@ def players_of(subject: Subject, *, keep: Keep = "special", removal: Removal | N
     special = [all(subject.encoded.special[i] for i in group) for group in subject.features]
     stays = np.flatnonzero(special) if keep == "special" else np.array([], dtype=np.int64)
     if not len(stays) and value.removal != "zero":
-        if keep == "none" and not subject.encoded.fixed:
+        if keep == "none" and not subject.something_stays:
             raise InputError(
                 "a text of which nothing stays has no answer: use keep='special', or removal='zero' on tensors"
             )
-        if not subject.encoded.fixed:
+        if not subject.something_stays:
             stays = np.array([0])
     players = np.setdiff1d(np.arange(len(subject.features)), stays)
     if not len(players):

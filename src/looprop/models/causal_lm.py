@@ -10,7 +10,9 @@ from torch import Tensor
 from looprop.errors import TargetError
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded
+from looprop.models.leading_space import other_with_space, warn_of_missing_space
 from looprop.models.target import Target, TargetLike
+from looprop.models.target_forms import Continuation
 from looprop.models.text import TextAdapter
 from looprop.models.token_targets import continuation_ids, continuation_of, token_target, token_text
 
@@ -52,13 +54,27 @@ class CausalLanguageModel(TextAdapter):
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
         """A token by id or text, a pair of tokens, `continuation:...`, or the predicted token."""
-        if (text := continuation_of(target)) is not None:
-            return self._continue(encoded, text)
-        return encoded, token_target(target, self.logits(encoded)[-1], self.tokenizer)
+        if (wanted := continuation_of(target)) is not None:
+            longer, said = self._continue(encoded, wanted)
+            self._mind_the_space(encoded, wanted.text if wanted.ids is None else None, said, longer)
+            return longer, said
+        found = token_target(target, self.logits(encoded)[-1], self.tokenizer)
+        self._mind_the_space(encoded, target, found, encoded)
+        return encoded, found
 
-    def _continue(self, encoded: Encoded, text: str) -> tuple[Encoded, Target]:
+    def _mind_the_space(self, encoded: Encoded, given: object, target: Target, run: Encoded) -> None:
+        """Warn of a target whose text lacks the space that the model would have said. run: the input with it."""
+        text = given if isinstance(given, str) else ""
+        other = other_with_space(self.tokenizer, text, encoded.text, target.index[0])
+        if other is not None:
+            last = self._last
+            known = last is not None and last[0] is run.inputs and last[1] == target.positions
+            logits = last[2].logits if known and last is not None else self.logits(run, positions=target.positions)
+            warn_of_missing_space(text, target.index[0], other, logits[0])
+
+    def _continue(self, encoded: Encoded, wanted: Continuation) -> tuple[Encoded, Target]:
         """The input extended by a continuation: context for the model, not a feature."""
-        ids = continuation_ids(self.tokenizer, text)
+        ids = continuation_ids(self.tokenizer, wanted, len(self.word_embeddings))
         if self.longest is not None and len(encoded) + len(ids) > self.longest:
             raise TargetError(
                 f"the text has {len(encoded)} tokens and its continuation {len(ids)}, the model takes {self.longest} "
@@ -78,6 +94,6 @@ class CausalLanguageModel(TextAdapter):
             offsets=encoded.offsets + (None,) * len(ids),
             special=encoded.special + (False,) * len(ids),
             word_ids=encoded.word_ids + (None,) * len(ids),
-            fixed=frozenset(range(n, n + len(ids))),
+            fixed=encoded.fixed | frozenset(range(n, n + len(ids))),
         )
-        return longer, Target(tuple(ids), text, continuation=True)
+        return longer, Target(tuple(ids[wanted.first :]), wanted.text, continuation=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from looprop.errors import InputError
+from looprop.models.layout import Layout
 
 # A word is a run of letters and digits, apostrophes inside included; anything else that is not space stands alone.
 # Scripts that are written without spaces count every character as a word. Marks (accents, vowel signs, skin tones) stay
@@ -27,6 +28,7 @@ class Encoded:
     names: what each position is called; offsets, special and word_ids as in `Explanation`.
     fixed: positions that are context and no feature (a given continuation).
     besides: names of inputs that are the same whichever positions are kept (what a decoder has said already).
+    layout: what the parts of the text are, where that is known (turns of a conversation, documents).
     """
 
     inputs: Mapping[str, Tensor]
@@ -37,6 +39,7 @@ class Encoded:
     word_ids: tuple[int | None, ...]
     fixed: frozenset[int] = frozenset()
     besides: frozenset[str] = frozenset()
+    layout: Layout | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -59,6 +62,7 @@ class Encoded:
             tuple(self.word_ids[i] for i in kept),
             frozenset(places[i] for i in self.fixed if i in places),
             self.besides,
+            self.layout,
         )
 
 
@@ -108,7 +112,8 @@ def partition(encoded: Encoded, features: str | Sequence[Sequence[int]] = "token
         size = int(match[1])
         return tuple(tuple(free[start : start + size]) for start in range(0, len(free), size))
     raise InputError(
-        f"features must be 'token', 'word', 'chunk:N' with N >= 1, 'patch', or groups of positions, got {features!r}"
+        "features must be 'token', 'word', 'chunk:N' with N >= 1, 'patch', 'sentence', 'paragraph', 'line', 'turn', "
+        f"'document', 'regex:...', named spans of characters, or groups of positions, got {features!r}"
     )
 
 

@@ -89,11 +89,12 @@ class EncoderDecoder(TextAdapter):
         """`continuation:...` for a whole output; else the first token after the decoder's start: by id or text, a pair
         of tokens, or the likeliest.
         """
-        if (text := continuation_of(target)) is not None:
-            ids = continuation_ids(self.tokenizer, text, of_decoder=True)
+        if (wanted := continuation_of(target)) is not None:
+            ids = continuation_ids(self.tokenizer, wanted, len(self.word_embeddings), of_decoder=True)
             if self.longest is not None and len(self.start) + len(ids) > self.longest:
                 raise TargetError(f"the output has {len(ids)} tokens, and the model takes {self.longest}")
-            return self._saying(encoded, ids), Target(tuple(ids), text, continuation=True)
+            said = Target(tuple(ids[wanted.first :]), wanted.text, continuation=True)
+            return self._saying(encoded, ids), said
         return encoded, token_target(target, self.logits(encoded)[-1], self.tokenizer)
 
 

@@ -8,7 +8,8 @@ import torch
 from looprop.errors import InputError, TargetError
 from looprop.models.adapter import Adapter
 from looprop.models.causal_lm import CausalLanguageModel
-from looprop.models.checking import check_text
+from looprop.models.conversation import laid_out
+from looprop.models.encoded import Encoded
 from looprop.models.encoder_decoder import EncoderDecoder
 from looprop.models.target import TargetLike
 from looprop.models.text import TextAdapter
@@ -33,40 +34,20 @@ def language_model(adapter: Adapter, what: str) -> CausalLanguageModel | Encoder
 
 
 def chat_text(tokenizer: Any, prompt: str, system: str | None = None) -> str:
-    """The prompt as the user's turn in the model's own chat template; as it is where the model has none.
+    """The prompt as the user's turn in the model's own chat template; as it is where the model has none."""
+    if not isinstance(prompt, str):
+        raise InputError(f"a prompt must be a text, got {type(prompt).__name__}")
+    return laid_out(tokenizer, prompt, system)[0]
 
-    The text returned gives, encoded in the ordinary way, exactly the tokens of the template: a template begins with the
-    token that the tokenizer would put there again.
+
+def generated_ids(
+    adapter: CausalLanguageModel | EncoderDecoder, encoded: Encoded, tokens: int
+) -> tuple[list[int], int | None]:
+    """The tokens that the model itself says next, by always taking the likeliest, and the one that ended them, if any
+    did.
     """
-    for turn in (prompt, system or ""):
-        if not isinstance(turn, str):
-            raise InputError(f"a prompt must be a text, got {type(turn).__name__}")
-        check_text(turn, "a prompt")
-    if not getattr(tokenizer, "chat_template", None):
-        if system:
-            raise InputError("a system turn needs a model with a chat template, and this one has none")
-        return prompt
-    turns = [{"role": "system", "content": system}] if system else []
-    turns.append({"role": "user", "content": prompt})
-    try:
-        rendered: str = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    except Exception as error:  # templates are programs of their own and raise what they like
-        raise InputError(f"the model's chat template does not take this: {error}") from error
-    wanted = tokenizer(rendered, add_special_tokens=False)["input_ids"]
-    first = getattr(tokenizer, "bos_token", None) or ""
-    for text in (rendered, rendered.removeprefix(first)):
-        if tokenizer(text)["input_ids"] == wanted:
-            return text
-    raise InputError(
-        "this tokenizer adds tokens that the chat template does not have: give the prompt without the template"
-    )
-
-
-def generated(adapter: CausalLanguageModel | EncoderDecoder, text: str, tokens: int) -> str:
-    """What the model itself says next, by always taking the likeliest token; nothing if it ends its answer at once."""
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
         raise InputError(f"max_new_tokens must be an integer >= 1, got {tokens!r}")
-    encoded = adapter.encode(text)
     with adapter.evaluating(), torch.inference_mode():
         answer = adapter.model.generate(  # type: ignore[operator]
             **encoded.inputs,
@@ -76,7 +57,17 @@ def generated(adapter: CausalLanguageModel | EncoderDecoder, text: str, tokens: 
             pad_token_id=getattr(adapter.tokenizer, "pad_token_id", None) or 0,
         )
     before = len(adapter.start) if isinstance(adapter, EncoderDecoder) else len(encoded)
-    said: str = adapter.tokenizer.decode(answer[0, before:], skip_special_tokens=True)
+    ids: list[int] = answer[0, before:].tolist()
+    config = getattr(adapter.model, "generation_config", None)
+    ends = getattr(config, "eos_token_id", None)
+    known = {*(ends if isinstance(ends, list) else [ends]), getattr(adapter.tokenizer, "eos_token_id", None)}
+    return (ids[:-1], ids[-1]) if ids and ids[-1] in known else (ids, None)
+
+
+def generated(adapter: CausalLanguageModel | EncoderDecoder, text: str, tokens: int) -> str:
+    """What the model itself says next, by always taking the likeliest token; nothing if it ends its answer at once."""
+    ids, _ = generated_ids(adapter, adapter.encode(text), tokens)
+    said: str = adapter.tokenizer.decode(ids, skip_special_tokens=True)
     return said
 
 

@@ -1,6 +1,6 @@
 """A subject: a model bound to one input, one target and one partition into features."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -8,13 +8,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from looprop.errors import TargetError
 from looprop.intercept.attention import SiteBias
 from looprop.models.adapter import Adapter, Intact
 from looprop.models.agreement import AGREEMENT, ROUTE, another_answer, rounding
 from looprop.models.answer_rows import AnswerRows
-from looprop.models.encoded import Encoded, partition
+from looprop.models.answers import Answer
+from looprop.models.encoded import Encoded
 from looprop.models.facts import SHORTEST_PROOF
-from looprop.models.target import Target, TargetLike
+from looprop.models.features import FeaturesLike, divide
+from looprop.models.layout import Within
+from looprop.models.target import Target, TargetLike, short_form
+from looprop.models.target_forms import Continuation, Token
 
 # A class token and a distillation token; more rows are a mean.
 FEW = 2
@@ -63,7 +68,9 @@ class Known:
 class Subject:
     """What a method explains.
 
-    features: groups of positions; one score is asked for each.
+    features: groups of positions; one score is asked for each. names, spans: what features are called and which
+    characters they hold, where their tokens do not say it (sentences, documents). about: the answer and the parts of
+    the prompt as plain data, for results.
     """
 
     adapter: Adapter
@@ -71,6 +78,9 @@ class Subject:
     target: Target
     features: tuple[tuple[int, ...], ...]
     known: Known = field(default_factory=Known)
+    names: tuple[str, ...] | None = None
+    spans: tuple[tuple[int, int], ...] | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     def afresh(self, **changes: Any) -> Self:
         """The same subject, or one with changes, of which nothing is known."""
@@ -137,6 +147,15 @@ class Subject:
         return rows
 
     @property
+    def something_stays(self) -> bool:
+        """Is something always kept that the answer can be read from, so that all features may go? What comes after the
+        place where a decoder begins to answer does not count.
+        """
+        length = len(self.encoded)
+        last = length - self.target.positions if self.adapter.causal else length - 1
+        return any(position <= last for position in self.encoded.fixed)
+
+    @property
     def rows_read(self) -> list[int]:
         """Their numbers, counted with the positions that are no features (class tokens of images)."""
         return self.answer_rows.rows(self.adapter.leading_positions(self.encoded) + len(self.encoded))
@@ -153,25 +172,83 @@ class Subject:
         return np.array([token_scores[list(group)].sum() for group in self.features])
 
 
+def named_features(subject: Subject) -> tuple[list[tuple[int, int] | None], list[str]]:
+    """Which characters each feature holds, None where it has none, and what it is called."""
+    encoded = subject.encoded
+    spans: list[tuple[int, int] | None] = list(subject.spans or ())
+    for group in subject.features if subject.spans is None else ():
+        own = [s for i in group if (s := encoded.offsets[i]) is not None]
+        spans.append((min(s[0] for s in own), max(s[1] for s in own)) if own else None)
+    if subject.names is not None:
+        return spans, list(subject.names)
+    names = []
+    for group, span in zip(subject.features, spans, strict=True):
+        whole = encoded.text[slice(*span)] if span else " ".join(encoded.names[i] for i in group)
+        names.append(encoded.names[group[0]] if len(group) == 1 else whole)
+    return spans, names
+
+
 def bind(
     adapter: Adapter,
     item: Any,
     *,
     target: TargetLike = None,
-    features: str | Sequence[Sequence[int]] = "token",
+    features: FeaturesLike | None = None,
+    within: Within = None,
     truncation: bool = False,
 ) -> Subject:
-    """Encode an input, fix its target on the intact model, and split it into features."""
-    return bind_encoded(adapter, adapter.encode(item, truncation=truncation), target, features)
+    """Encode an input, fix its target on the intact model, and split it into features.
+
+    item: what the adapter takes, or an `Answer`, which is its own target. features: None is tokens, and of an answer
+    its documents or sentences. within: where features are sought; everything else is kept and gets no score.
+    """
+    if isinstance(item, Answer):
+        return _bind_answer(item, target, features or item.usual_features, within)
+    return bind_encoded(adapter, adapter.encode(item, truncation=truncation), target, features, within)
 
 
 def bind_encoded(
-    adapter: Adapter, encoded: Encoded, target: TargetLike, features: str | Sequence[Sequence[int]] = "token"
+    adapter: Adapter,
+    encoded: Encoded,
+    target: TargetLike,
+    features: FeaturesLike | None = None,
+    within: Within = None,
 ) -> Subject:
     """The same for an input that is encoded already."""
-    encoded, resolved = adapter.resolve(encoded, target)
-    subject = Subject(adapter, encoded, resolved, partition(encoded, features))
+    if isinstance(target, Continuation | Token) and adapter.target_words != "token":
+        raise TargetError(f"a {type(target).__name__} is a target of language models, and {adapter.name} is none")
+    encoded, resolved = adapter.resolve(encoded, short_form(target))
     # What was computed to find the target is the model's own answer.
-    if (intact := adapter.take_intact(encoded, resolved.positions)) is not None:
+    intact = adapter.take_intact(encoded, resolved.positions)
+    return _divided(adapter, encoded, resolved, features or "token", within, intact)
+
+
+def _bind_answer(answer: Answer, target: TargetLike, features: FeaturesLike, within: Within) -> Subject:
+    if target is not None:
+        raise TargetError("an answer is its own target: ask for a part of it, a[3:7] or a['12:40'], without target=")
+    encoded, intact = answer.resolved
+    resolved = Target(answer.ids, answer.text, continuation=True)
+    known: Intact | None = intact
+    if answer.part != (0, len(answer)):
+        encoded, resolved = answer.adapter.resolve(answer.encoded, answer.target)
+        known = None
+    subject = _divided(answer.adapter, encoded, resolved, features, within, known)
+    return replace(subject, about={**subject.about, "answer": answer.to_dict()})
+
+
+def _divided(
+    adapter: Adapter,
+    encoded: Encoded,
+    target: Target,
+    features: FeaturesLike,
+    within: Within,
+    intact: Intact | None,
+) -> Subject:
+    divided = divide(encoded, features, within)
+    about = {} if encoded.layout is None else {"prompt": encoded.layout.to_dict()}
+    subject = Subject(
+        adapter, divided.encoded, target, divided.groups, names=divided.names, spans=divided.spans, about=about
+    )
+    if intact is not None:
         subject.learn(intact)
     return subject

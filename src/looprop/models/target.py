@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from looprop.errors import ModelError, TargetError, UnknownNameError
+from looprop.models.target_forms import Contrast, TargetForm, Token
 
-TargetLike = int | str | tuple[int | str, ...] | None
+TargetLike = int | str | tuple[int | str, ...] | TargetForm | None
+"""A class or token by number or text, a pair of them, an object (`target_forms`), or None for what is predicted."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,13 @@ class Target:
             return scores.gather(2, wanted).squeeze(2).sum(1)
         last = logits[:, -1]
         return last[:, self.index[0]] if self.against is None else last[:, self.index[0]] - last[:, self.against]
+
+
+def short_form(target: TargetLike) -> TargetLike:
+    """A token or a contrast given as an object, in its short form; anything else as it is."""
+    if isinstance(target, Token):
+        return target.token
+    return (target.plus, target.minus) if isinstance(target, Contrast) else target
 
 
 def resolve_target(target: TargetLike, logits: Tensor, labels: dict[int, str]) -> Target:

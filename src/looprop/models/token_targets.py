@@ -8,6 +8,7 @@ from torch import Tensor
 from looprop.errors import TargetError
 from looprop.models.checking import check_text
 from looprop.models.target import Target, TargetLike
+from looprop.models.target_forms import Continuation
 
 CONTINUATION = "continuation:"
 """What begins a target that is a whole output, given as text."""
@@ -18,7 +19,7 @@ def token_target(target: TargetLike, logits: Tensor, tokenizer: Any) -> Target:
     if target is None:
         index = int(logits.argmax())
         return Target((index,), token_text(tokenizer, index))
-    parts = target if isinstance(target, tuple) else (target,)
+    parts: tuple[Any, ...] = target if isinstance(target, tuple) else (target,)
     if not 1 <= len(parts) <= 2:
         raise TargetError(f"a contrast is a pair (for, against), got {target!r}")
     ids = [_token_id(tokenizer, part, len(logits)) for part in parts]
@@ -34,19 +35,25 @@ def token_text(tokenizer: Any, index: int) -> str:
     return str(tokenizer.decode([index]))
 
 
-def continuation_of(target: TargetLike) -> str | None:
-    """The text of a target that is a whole output; None of any other."""
-    given = isinstance(target, str) and target.startswith(CONTINUATION)
-    return str(target).removeprefix(CONTINUATION) if given else None
+def continuation_of(target: TargetLike) -> Continuation | None:
+    """A target that is a whole output; None of any other."""
+    if isinstance(target, str) and target.startswith(CONTINUATION):
+        return Continuation(target.removeprefix(CONTINUATION))
+    return target if isinstance(target, Continuation) else None
 
 
-def continuation_ids(tokenizer: Any, text: str, *, of_decoder: bool = False) -> list[int]:
-    """The tokens of a whole output, without any that the tokenizer would add.
+def continuation_ids(tokenizer: Any, wanted: Continuation, size: int, *, of_decoder: bool = False) -> list[int]:
+    """The tokens of a whole output, without any that the tokenizer would add; as generated where they are known.
 
-    of_decoder: some tokenizers have other pieces for what a decoder says than for what an encoder reads.
+    size: of the vocabulary. of_decoder: some tokenizers have other pieces for what a decoder says than for what an
+    encoder reads.
     """
-    check_text(text, "a continuation")
-    given = {"text_target": text} if of_decoder else {"text": text}
+    if wanted.ids is not None:
+        if unknown := [i for i in wanted.ids if not 0 <= i < size]:
+            raise TargetError(f"the continuation has token {unknown[0]}, and the vocabulary ids from 0 to {size - 1}")
+        return list(wanted.ids)
+    check_text(wanted.text, "a continuation")
+    given = {"text_target": wanted.text} if of_decoder else {"text": wanted.text}
     ids: list[int] = tokenizer(**given, add_special_tokens=False)["input_ids"]
     if not ids:
         raise TargetError("the continuation is empty")

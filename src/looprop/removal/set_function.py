@@ -95,7 +95,8 @@ class SetFunction:
             raise InputError(
                 f"the matrix of kept features must have shape (N, {len(self._member)}), got {tuple(matrix.shape)}"
             )
-        if self.removal != "zero" and len(matrix) and not matrix.any(1).all():
+        nothing_left = self.removal != "zero" and not self.subject.something_stays
+        if nothing_left and len(matrix) and not matrix.any(1).all():
             row = int((~matrix.any(1)).nonzero()[0])
             raise InputError(
                 f"row {row} keeps no feature: what a Transformer answers without any key depends on how it is written"

@@ -1,0 +1,67 @@
+"""The text of an answer from its tokens: which characters each of them says."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from looprop.errors import InputError
+from looprop.models.token_targets import token_text
+
+Span = tuple[int, int]
+
+
+def spoken(
+    tokenizer: Any, ids: Sequence[int], given: str | None = None
+) -> tuple[tuple[str, ...], tuple[Span, ...], str]:
+    """What each token says, its characters in the text, and the text itself.
+
+    given: the text that the tokens were made of, where there is one. A character of several tokens belongs to the last
+    of them, which completes it.
+    """
+    said = _decoded(tokenizer, ids)
+    spans: list[Span] = []
+    if given is not None and given != said:
+        said, spans = given, _given_offsets(tokenizer, ids, given)
+    if not spans:
+        stop = 0
+        for count in range(1, len(ids) + 1):
+            start, stop = stop, max(stop, _alike(_decoded(tokenizer, ids[:count]), said))
+            spans.append((start, stop))
+        spans[-1] = (spans[-1][0], len(said))
+    texts = [said[a:b] or token_text(tokenizer, i) for (a, b), i in zip(spans, ids, strict=True)]
+    return tuple(texts), tuple(spans), said
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two texts begin with that are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _decoded(tokenizer: Any, ids: Sequence[int]) -> str:
+    text: str = tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    return text
+
+
+def _given_offsets(tokenizer: Any, ids: Sequence[int], text: str) -> list[Span]:
+    """As the tokenizer says; nothing where it cannot, or makes other tokens of the text."""
+    if not getattr(tokenizer, "is_fast", False):
+        return []
+    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    return [tuple(span) for span in encoding["offset_mapping"]] if encoding["input_ids"] == list(ids) else []
+
+
+def place_of_characters(which: str, text: str, offsets: Sequence[Span]) -> tuple[int, int]:
+    """The tokens that hold the characters "12:40" of a text: the first, and the one after the last.
+
+    >>> place_of_characters("6:", "Paris, France", [(0, 5), (5, 6), (6, 13)])
+    (2, 3)
+    """
+    found = re.fullmatch(r"\s*(\d*)\s*:\s*(\d*)\s*", which)
+    if found is None:
+        raise InputError(f"characters of an answer are written '12:40', got {which!r}")
+    start, stop = int(found[1] or 0), min(int(found[2] or len(text)), len(text))
+    inside = [i for i, span in enumerate(offsets) if span[0] < stop and span[1] > start]
+    if not start < stop or not inside:
+        raise InputError(f"no token of the answer lies in {which!r}: its text has {len(text)} characters")
+    return inside[0], inside[-1] + 1

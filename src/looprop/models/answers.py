@@ -1,0 +1,221 @@
+"""What a language model says to a prompt, as an object: its tokens as they were generated, never made anew."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from looprop.errors import InputError
+from looprop.models.adapter import Intact
+from looprop.models.answer_text import place_of_characters, spoken
+from looprop.models.causal_lm import CausalLanguageModel
+from looprop.models.context import WITH_TEMPLATE, WITHOUT_TEMPLATE, context_prompt
+from looprop.models.conversation import Messages, laid_out
+from looprop.models.encoded import Encoded
+from looprop.models.encoder_decoder import EncoderDecoder
+from looprop.models.features import FeaturesLike, divide
+from looprop.models.layout import Part, Within
+from looprop.models.prompts import generated_ids
+from looprop.models.target_forms import Continuation
+from looprop.models.token_targets import token_text
+
+LanguageModel = CausalLanguageModel | EncoderDecoder
+
+# So many of the likeliest tokens are kept for every place.
+ALTERNATIVES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """An answer to a prompt, generated or given; `m.explain(answer)` says which parts of the prompt made it.
+
+    prompt: the text that the model read, its chat template included. text: the answer.
+    ids: its tokens as generated, without the token that ended it. tokens: their texts. offsets: their characters in
+    `text`. logprobs: the log-probability of each. alternatives: for each place the likeliest tokens with theirs.
+    end: the id of the token that ended the answer, None where it was cut off or given.
+    part: which of the tokens are asked for; all of them unless the answer was cut: a[3:7] by tokens, a["12:40"] by
+    characters.
+    """
+
+    adapter: LanguageModel = field(repr=False)
+    encoded: Encoded = field(repr=False)
+    text: str
+    ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+    logprobs: tuple[float, ...]
+    alternatives: tuple[tuple[tuple[str, float], ...], ...] = field(repr=False)
+    end: int | None
+    part: tuple[int, int]
+    generated: bool
+    max_new_tokens: int = field(repr=False)
+    resolved: tuple[Encoded, Intact] = field(repr=False)
+
+    @property
+    def prompt(self) -> str:
+        """The text that the model read."""
+        return self.encoded.text
+
+    @property
+    def logprob(self) -> float:
+        """The log-probability of what is asked for: what an explanation of it explains."""
+        return sum(self.logprobs[slice(*self.part)])
+
+    @property
+    def asked(self) -> str:
+        """The text of what is asked for."""
+        start, stop = self.part
+        return self.text[self.offsets[start][0] : self.offsets[stop - 1][1]]
+
+    @property
+    def target(self) -> Continuation:
+        """What is asked for, as a target: what was said before it is context, what comes after is left out."""
+        start, stop = self.part
+        return Continuation(self.asked, self.ids[:stop], start)
+
+    @property
+    def usual_features(self) -> str:
+        """Documents where the prompt has any, else sentences."""
+        return "document" if self.encoded.layout is not None and self.encoded.layout.documents else "sentence"
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        cut = "" if self.part == (0, len(self.ids)) else f", asked for {self.asked!r}"
+        return f"Answer({self.text!r}{cut}, log-probability {self.logprob:.3f}, {len(self)} tokens)"
+
+    def __getitem__(self, which: str | int | slice) -> "Answer":
+        """The same answer, of which a part is asked for: tokens a[3:7], or characters a["12:40"] of its text, snapped
+        to the tokens that hold them.
+        """
+        count = len(self.ids)
+        if isinstance(which, str):
+            part = place_of_characters(which, self.text, self.offsets)
+        elif isinstance(which, slice) and which.step in (None, 1):
+            part = which.indices(count)[:2]
+        elif type(which) is int and -count <= which < count:
+            part = (which % count, which % count + 1)
+        else:
+            raise InputError(f"an answer of {count} tokens is cut by tokens, a[3:7], or by characters, got {which!r}")
+        if not part[0] < part[1]:
+            raise InputError(f"no token of the answer lies in {which!r}: it has {count} tokens")
+        return replace(self, part=part)
+
+    def without(
+        self,
+        *which: int | str,
+        features: FeaturesLike | None = None,
+        within: Within = None,
+        max_new_tokens: int | None = None,
+    ) -> "Answer":
+        """Remove and answer again: what the model says when some features are cut out of the prompt.
+
+        which: numbers of features, in their order, or their names. Their tokens are cut out, and those after them move
+        up. features, within: as for `explain`.
+        """
+        divided = divide(self.encoded, features or self.usual_features, within)
+        names = divided.names or tuple(" ".join(self.encoded.names[i] for i in group) for group in divided.groups)
+        gone: set[int] = set()
+        for one in which:
+            found = [n for n, name in enumerate(names) if name == one] if isinstance(one, str) else [one]
+            if len(found) != 1 or not 0 <= found[0] < len(names):
+                raise InputError(
+                    f"{one!r} is not the name of one feature: give its number, 0 to {len(names) - 1}, or one of "
+                    f"{', '.join(repr(name[:40]) for name in names[:6])}"
+                )
+            gone |= set(divided.groups[found[0]])
+        if not gone:
+            raise InputError("name at least one feature to remove")
+        left = self.encoded.only([i for i in range(len(self.encoded)) if i not in gone])
+        return answer_to(self.adapter, left, max_new_tokens=max_new_tokens or self.max_new_tokens)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: text, tokens, offsets, log-probabilities, alternatives and what is asked for."""
+        return {
+            "text": self.text,
+            "ids": list(self.ids),
+            "tokens": list(self.tokens),
+            "offsets": [list(span) for span in self.offsets],
+            "logprobs": list(self.logprobs),
+            "alternatives": [[[token, value] for token, value in place] for place in self.alternatives],
+            "part": list(self.part),
+            "end": self.end,
+            "generated": self.generated,
+        }
+
+
+def answer_to(
+    adapter: LanguageModel, encoded: Encoded, *, given: str | Sequence[int] | None = None, max_new_tokens: int = 50
+) -> Answer:
+    """The answer to a prompt that is encoded already: the likeliest token again and again, or one that is given."""
+    end = None
+    if given is None:
+        ids, end = generated_ids(adapter, encoded, max_new_tokens)
+        if not ids:
+            raise InputError("the model ends its answer at once: there is nothing to explain; give one with answer=...")
+        wanted = Continuation("", tuple(ids))
+    else:
+        wanted = Continuation(given) if isinstance(given, str) else Continuation("", tuple(map(int, given)))
+    longer, target = adapter.resolve(encoded, wanted)
+    ids = list(target.index)
+    tokens, offsets, said = spoken(adapter.tokenizer, ids, given if isinstance(given, str) else None)
+    intact = adapter.take_intact(longer, target.positions) or adapter.intact(longer, positions=target.positions)
+    scores = intact.logits[:-1].log_softmax(-1)  # (N, V)
+    own = scores.gather(1, torch.tensor(ids, device=scores.device)[:, None])[:, 0].tolist()
+    best = scores.topk(min(ALTERNATIVES, scores.shape[1]), dim=1)
+    words = [[token_text(adapter.tokenizer, i) for i in row] for row in best.indices.tolist()]
+    return Answer(
+        adapter=adapter,
+        encoded=encoded,
+        text=said,
+        ids=tuple(ids),
+        tokens=tokens,
+        offsets=offsets,
+        logprobs=tuple(own),
+        alternatives=tuple(
+            tuple(zip(names, values, strict=True)) for names, values in zip(words, best.values.tolist(), strict=True)
+        ),
+        end=end,
+        part=(0, len(ids)),
+        generated=given is None,
+        max_new_tokens=max_new_tokens,
+        resolved=(longer, intact),
+    )
+
+
+def answered(
+    adapter: LanguageModel,
+    prompt: str | Messages,
+    *,
+    system: str | None = None,
+    given: str | Sequence[int] | None = None,
+    max_new_tokens: int = 50,
+) -> Answer:
+    """The answer to a prompt, or to messages, in the model's own chat template."""
+    text, layout = laid_out(adapter.tokenizer, prompt, system)
+    encoded = replace(adapter.encode(text), layout=layout)
+    return answer_to(adapter, encoded, given=given, max_new_tokens=max_new_tokens)
+
+
+def answered_from(
+    adapter: LanguageModel,
+    documents: Sequence[str] | Mapping[str, str],
+    question: str,
+    *,
+    template: str | None = None,
+    system: str | None = None,
+    given: str | Sequence[int] | None = None,
+    max_new_tokens: int = 50,
+) -> Answer:
+    """The answer to a question about documents, which are the features unless others are asked for."""
+    chat = bool(getattr(adapter.tokenizer, "chat_template", None))
+    prompt, parts = context_prompt(documents, question, template or (WITH_TEMPLATE if chat else WITHOUT_TEMPLATE))
+    text, layout = laid_out(adapter.tokenizer, prompt, system)
+    shift = layout.counted_from
+    moved = tuple(Part(part.name, part.start + shift, part.stop + shift) for part in parts)
+    if chat and not layout.turns:
+        raise InputError("the chat template changes the prompt, so that documents cannot be found in it again")
+    encoded = replace(adapter.encode(text), layout=replace(layout, documents=moved))
+    return answer_to(adapter, encoded, given=given, max_new_tokens=max_new_tokens)
