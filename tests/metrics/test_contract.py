@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 import looprop
 import tiny
 from looprop.errors import InputError
-from looprop.metrics import Case, get_metric, metric_names, required_states
+from looprop.games.orders import exact_limits
+from looprop.games.values import all_sets
+from looprop.metrics import REFERENCES, Case, get_metric, metric_names, required_states
 from looprop.metrics.base import CaseField
 
 METRICS = os.environ.get("LOOPROP_CONTRACT_METRICS", "").split() or list(metric_names())
@@ -29,9 +31,14 @@ SPECIAL = np.array([True, False, False, False, False, False, True])
 
 def case_of(name: str, scores: Vector, effects: Vector = EFFECTS, special: Any = SPECIAL) -> Case:
     """An additive model explained by these scores, with nothing in the case but what the metric needs."""
-    states = required_states([name], scores)
-    loo = effects if "loo" in get_metric(name).needs else None
-    return states.fill(Case(scores, loo=loo, special=special), 1.0 + states.keep @ effects)
+    needs, states = get_metric(name).needs, required_states([name], scores)
+    limits = exact_limits(all_sets(len(effects)) @ effects)
+    # Of an additive model the two references are the same.
+    everything: dict[CaseField, Any] = {"loo": effects, "shapley": effects, "aopc_limits": (limits.worst, limits.best)}
+    everything |= {"removed_drops": all_sets(len(effects)) @ effects}
+    given: Any = {field: value for field, value in everything.items() if field in needs}
+    case = Case(scores, special=special, removed=all_sets(len(effects)), **given)
+    return states.fill(case, 1.0 + states.keep @ effects)
 
 
 def value(name: str, scores: Vector, **more: Any) -> float:
@@ -101,9 +108,9 @@ def test_undefined_is_nan_and_never_an_error(name: str) -> None:
         "special tokens only": value(name, EFFECTS, special=nothing == 0),
     }
     assert not any(math.isinf(found) for found in degenerate.values())
-    if "loo" in metric.needs:
+    if metric.needs & set(REFERENCES):
         assert math.isnan(degenerate["no feature has an effect"]), "there is nothing to agree with"
-    if metric.needs & {"morf_curve", "lerf_curve"}:
+    if metric.needs & {"morf_curve", "lerf_curve", "player_curve"}:
         assert math.isnan(degenerate["one feature"]), "there is no step to take"
 
 

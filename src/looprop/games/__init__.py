@@ -1,5 +1,6 @@
 """Games: what features are worth, alone and together, when all that is known is the value of every set of them.
 
 Pure mathematics on a function from sets to numbers. `values.py` has the Shapley value, exact and sampled, and both of
-its ends; `regression.py` KernelSHAP and LIME; `interactions.py` what pairs do that their parts do not.
+its ends; `regression.py` KernelSHAP and LIME; `interactions.py` what pairs do that their parts do not;
+`orders.py` the best and the worst order in which features can go.
 """

@@ -6,8 +6,10 @@ from pkgutil import iter_modules
 from looprop.metrics.base import Case, Metric, get_metric, metric_names, register
 from looprop.metrics.correlation import (
     PROTOCOLS,
+    REFERENCES,
     Correlation,
     Protocol,
+    Reference,
     correlate,
     kendall,
     pearson,
@@ -16,13 +18,17 @@ from looprop.metrics.correlation import (
 )
 from looprop.metrics.curves import CurveSummary, summarise
 from looprop.metrics.mattering import MATTERS, largest_share, matters
+from looprop.metrics.normalised_aopc import area_over_curve, normalised_aopc
+from looprop.metrics.overlap import top_overlap
 from looprop.metrics.removal_states import States, keep_matrix, removal_order, required_states
 from looprop.metrics.statistics import Comparison, Estimate, PairedTest, bootstrap_mean, compare_all, holm, paired_test
+from looprop.metrics.subset_removal import infidelity, removal_sets, sensitivity_n
 from looprop.metrics.yardsticks import YARDSTICKS, yardstick
 
 __all__ = [
     "MATTERS",
     "PROTOCOLS",
+    "REFERENCES",
     "YARDSTICKS",
     "Case",
     "Comparison",
@@ -32,25 +38,32 @@ __all__ = [
     "Metric",
     "PairedTest",
     "Protocol",
+    "Reference",
     "States",
+    "area_over_curve",
     "bootstrap_mean",
     "compare_all",
     "correlate",
     "get_metric",
     "holm",
+    "infidelity",
     "keep_matrix",
     "kendall",
     "largest_share",
     "matters",
     "metric_names",
+    "normalised_aopc",
     "paired_test",
     "pearson",
     "register",
     "removal_order",
+    "removal_sets",
     "required_states",
+    "sensitivity_n",
     "sign_agreement",
     "spearman",
     "summarise",
+    "top_overlap",
     "yardstick",
 ]
 

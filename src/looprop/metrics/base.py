@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from looprop.errors import InputError, UnknownNameError
 
 Vector = NDArray[np.float64]
-CaseField = Literal["loo", "output", "morf_curve", "lerf_curve"]
+CaseField = Literal[
+    "loo", "shapley", "output", "morf_curve", "lerf_curve", "player_curve", "aopc_limits", "removed_drops"
+]
 
 
 def finite_vector(name: str, values: ArrayLike) -> Vector:
@@ -38,20 +40,31 @@ class Case:
     """One example under one method: what the metrics are computed from. What no metric asks for may stay None.
 
     scores: (F,) one score per feature.
-    loo: (F,) leave-one-out of the same features.
+    loo, shapley: (F,) leave-one-out and Shapley values of the same features: the two references.
     special: (F,) True for features that the tokenizer added; none by default.
     curve_scores: (G,) the scores at the granularity of the curves (chunks, for instance); the scores by default.
     morf_curve, lerf_curve: (G-1,) the target logit after each step, most and least relevant removed first.
     output: the target logit f(x) of the intact input.
+    plays: (G,) False for those features of the curves that always stay; all play by default.
+    player_curve: (P,) the target logit after each step, the most relevant of the P features that play removed first,
+        until none of them is left.
+    aopc_limits: the smallest and the largest area over that curve that any order has (`looprop.games.orders`).
+    removed: (N, G) sets of features that play. removed_drops: (N,) by how much the target falls without each.
     """
 
     scores: Vector
     loo: Vector | None = None
+    shapley: Vector | None = None
     special: NDArray[np.bool_] | None = None
     curve_scores: Vector | None = None
     morf_curve: Vector | None = None
     lerf_curve: Vector | None = None
     output: float | None = None
+    plays: NDArray[np.bool_] | None = None
+    player_curve: Vector | None = None
+    aopc_limits: Vector | None = None
+    removed: NDArray[np.bool_] | None = None
+    removed_drops: Vector | None = None
 
     def __post_init__(self) -> None:
         scores = self._set("scores", finite_vector("scores", self.scores))
@@ -64,17 +77,26 @@ class Case:
         curve_scores = self._set(
             "curve_scores", scores if self.curve_scores is None else finite_vector("curve_scores", self.curve_scores)
         )
+        plays = self._set("plays", np.asarray(np.ones(len(curve_scores)) if self.plays is None else self.plays, bool))
+        sets = None if self.removed is None else self._set("removed", np.asarray(self.removed, dtype=bool))
+        if sets is not None and (sets.ndim != 2 or sets.shape[1] != len(curve_scores)):
+            raise InputError(f"removed must have shape (N, {len(curve_scores)}), got {sets.shape}")
         lengths = {
             "loo": len(scores),
+            "shapley": len(scores),
             "special": len(scores),
             "morf_curve": len(curve_scores) - 1,
             "lerf_curve": len(curve_scores) - 1,
+            "plays": len(curve_scores),
+            "player_curve": int(plays.sum()),
+            "aopc_limits": 2,
+            "removed_drops": 0 if sets is None else len(sets),
         }
         for name, expected in lengths.items():
             value = getattr(self, name)
             if value is None:
                 continue
-            value = value if name == "special" else self._set(name, finite_vector(name, value))
+            value = value if name in ("special", "plays") else self._set(name, finite_vector(name, value))
             if value.shape != (expected,):
                 raise InputError(f"{name} must have length {expected}, got shape {value.shape}")
         if self.output is not None and not math.isfinite(self.output):

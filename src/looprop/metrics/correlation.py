@@ -1,5 +1,6 @@
-"""How well scores agree with leave-one-out: correlations between two maps over the same features, and the metrics
-loo-r, loo-spearman, loo-kendall, each with and without special tokens, and loo-sign.
+"""How well scores agree with a reference, leave-one-out or Shapley values: correlations between two maps over the same
+features, and the metrics loo-r, loo-spearman, loo-kendall and shapley-r, shapley-spearman, shapley-kendall, each with
+and without special tokens; loo-sign and shapley-sign.
 
 NaN stands for "undefined": fewer than 3 features, or one of the maps constant (up to rounding). It is never replaced by
 0.
@@ -7,7 +8,8 @@ NaN stands for "undefined": fewer than 3 features, or one of the maps constant (
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Literal, cast
 
@@ -19,6 +21,7 @@ from looprop.errors import InputError, UnknownNameError
 from looprop.metrics.base import Case, Metric, Vector, finite_vector, register
 
 Protocol = Literal["raw", "paper"]
+Reference = Literal["loo", "shapley"]
 PROTOCOLS = ("raw", "paper")
 MINIMUM_FEATURES = 3
 
@@ -198,41 +201,87 @@ def _centred_unit(values: Vector) -> Vector | None:
 # ----- the metrics of these numbers
 
 
-def _agreement(name: str, words: str, *, kind: str, protocol: Protocol, with_special: bool, title: str) -> Metric:
+REFERENCES: Mapping[Reference, str] = MappingProxyType({"loo": "leave-one-out", "shapley": "Shapley values"})
+"""What scores can be compared with, and what it is called in descriptions."""
+TITLES: Mapping[Reference, str] = MappingProxyType({"loo": "LOO", "shapley": "Shapley"})
+
+
+def compared(case: Case, reference: Reference, *, with_special: bool) -> tuple[Vector, Vector]:
+    """The scores of a case and those of a reference, of all features or of those that are no special tokens."""
+    kept = slice(None) if with_special else ~cast(NDArray[np.bool_], case.special)
+    return case.scores[kept], cast(Vector, getattr(case, reference))[kept]
+
+
+def reference_metric(
+    name: str,
+    words: str,
+    function: Callable[[Vector, Vector], float],
+    reference: Reference,
+    *,
+    with_special: bool,
+    title: str = "",
+) -> Metric:
+    """A metric of agreement with a reference; higher is better."""
+    return Metric(
+        name=f"{reference}-{name}" + ("" if with_special else "-no-special"),
+        title=title,
+        description=(
+            f"{words} between scores and {REFERENCES[reference]}, {'with' if with_special else 'without'} special "
+            "tokens"
+        ),
+        higher_is_better=True,
+        needs=frozenset({reference}),
+        function=lambda case: function(*compared(case, reference, with_special=with_special)),
+    )
+
+
+def _normalised(with_special: bool) -> Metric:
     def found(case: Case) -> Correlation:
         special = cast(NDArray[np.bool_], case.special)
         kept = np.ones_like(special) if with_special else ~special
-        return _correlate(case.scores, cast(Vector, case.loo), kept, kind, protocol)
+        return _correlate(case.scores, cast(Vector, case.loo), kept, "pearson", "paper")
 
-    return Metric(
-        name=name if with_special else f"{name}-no-special",
-        title=title,
-        description=f"{words} between scores and leave-one-out, {'with' if with_special else 'without'} special tokens",
-        higher_is_better=True,
-        needs=frozenset({"loo"}),
-        function=lambda case: found(case).value,
-        flipped=lambda case: found(case).flipped,
+    metric = reference_metric(
+        "r-paper",
+        "Pearson's r of maps normalised to sum to one",
+        _pearson,
+        "loo",
+        with_special=with_special,
+        title="r normalised" if with_special else "",
     )
+    return replace(metric, function=lambda case: found(case).value, flipped=lambda case: found(case).flipped)
 
 
-_COEFFICIENTS: tuple[tuple[str, str, str, Protocol, str, str], ...] = (
-    ("loo-r", "Pearson's r", "pearson", "raw", "LOO r", "r without special tokens"),
-    ("loo-r-paper", "Pearson's r of maps normalised to sum to one", "pearson", "paper", "r normalised", ""),
-    ("loo-spearman", "Spearman's rho", "spearman", "raw", "", ""),
-    ("loo-kendall", "Kendall's tau-b", "kendall", "raw", "", ""),
-)
-for _name, _words, _kind, _protocol, *_titles in _COEFFICIENTS:
-    for _with_special, _title in zip((True, False), _titles, strict=True):
-        register(_agreement(_name, _words, kind=_kind, protocol=_protocol, with_special=_with_special, title=_title))
-register(
-    Metric(
-        name="loo-sign",
-        description=(
-            "share of features whose score has the sign of leave-one-out (features whose leave-one-out is 0 not "
-            "counted)"
-        ),
-        higher_is_better=True,
-        needs=frozenset({"loo"}),
-        function=lambda case: _same_signs(case.scores, cast(Vector, case.loo)),
+for _reference, _called in TITLES.items():
+    for _with_special, _more in ((True, ", special tokens too"), (False, "")):
+        for _name, _words, _kind, _title in (
+            ("r", "Pearson's r", "pearson", "r to "),
+            ("spearman", "Spearman's rho", "spearman", "rho to "),
+            ("kendall", "Kendall's tau-b", "kendall", "tau to "),
+        ):
+            register(
+                reference_metric(
+                    _name,
+                    _words,
+                    KINDS[_kind],
+                    _reference,
+                    with_special=_with_special,
+                    title=f"{_title}{_called}{_more}",
+                )
+            )
+    register(
+        Metric(
+            name=f"{_reference}-sign",
+            description=(
+                f"share of features whose score has the sign of {REFERENCES[_reference]} (features where that is 0 not "
+                "counted)"
+            ),
+            higher_is_better=True,
+            needs=frozenset({_reference}),
+            function=partial(
+                lambda case, reference: _same_signs(case.scores, getattr(case, reference)), reference=_reference
+            ),
+        )
     )
-)
+for _with_special in (True, False):
+    register(_normalised(_with_special))

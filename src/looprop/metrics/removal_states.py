@@ -45,12 +45,24 @@ def keep_matrix(order: ArrayLike) -> NDArray[np.bool_]:
     return keep
 
 
+def _players_go(scores: Vector, plays: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The kept features (P, G) after each step, the most relevant of those that play removed first, until none is
+    left.
+    """
+    (players,) = np.nonzero(plays)
+    order = players[_order(scores[players], most_relevant_first=True)]
+    keep = np.ones((len(players), len(scores)), dtype=bool)
+    for step, player in enumerate(order):
+        keep[step:, player] = False
+    return keep
+
+
 @dataclass(frozen=True, eq=False)
 class States:
     """The states of one explanation, and where each part of them stands.
 
     keep: (N, G) the kept features of every state; repeats are left to the set function, which answers each once.
-    rows: for "output", "morf_curve", "lerf_curve", as far as they are needed, their rows in `keep`.
+    rows: for "output", "morf_curve", "lerf_curve", "player_curve", as far as they are needed, their rows in `keep`.
     """
 
     keep: NDArray[np.bool_]
@@ -67,11 +79,12 @@ class States:
         return replace(case, **found)
 
 
-def required_states(metrics: Iterable[str | Metric], curve_scores: ArrayLike) -> States:
-    """The states that these metrics need for these scores (G,), in the order: intact input, MoRF steps, LeRF steps.
+def required_states(metrics: Iterable[str | Metric], curve_scores: ArrayLike, plays: ArrayLike | None = None) -> States:
+    """The states that these metrics need for these scores (G,), in the order: intact input, MoRF steps, LeRF steps,
+    steps of the features that play (`plays`; all by default).
 
-    "loo" is not among them: leave-one-out is the same for all methods, and its features may be finer than those of the
-    curves.
+    What is the same for all methods is not among them: references, whose features may be finer than those of the
+    curves, limits and random sets.
 
     >>> states = required_states(["morf", "aopc", "loo-r"], [0.5, 2.0, 1.0])
     >>> states.keep.astype(int).tolist()
@@ -90,6 +103,9 @@ def required_states(metrics: Iterable[str | Metric], curve_scores: ArrayLike) ->
         parts["morf_curve"] = keep_matrix(_order(scores, most_relevant_first=True))
     if "lerf_curve" in needs:
         parts["lerf_curve"] = keep_matrix(_order(scores, most_relevant_first=False))
+    if "player_curve" in needs:
+        playing = np.ones(len(scores), dtype=bool) if plays is None else np.asarray(plays, dtype=bool)
+        parts["player_curve"] = _players_go(scores, playing)
     rows: dict[CaseField, slice] = {}
     start = 0
     for name, part in parts.items():
