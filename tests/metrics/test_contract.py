@@ -129,3 +129,4 @@ def test_in_an_evaluation(name: str) -> None:
     found = looprop.evaluate(bench, texts, methods=["loo", "random"], metrics=[name])
     estimate = found["random"].metrics[name]
     assert estimate.count + estimate.undefined == len(texts)
+    assert not found.failed

@@ -10,6 +10,7 @@ from looprop.lazily import lazily
 if TYPE_CHECKING:
     from looprop.evaluation.example import Task, evaluate_example
     from looprop.evaluation.gallery import gallery_page, measured_explanations
+    from looprop.evaluation.known_shares import KnownShapley, known_shapley
     from looprop.evaluation.result import Evaluation
     from looprop.evaluation.setup import METRICS, Setup
     from looprop.evaluation.summary import MethodSummary
@@ -18,22 +19,26 @@ if TYPE_CHECKING:
 _HOMES = {
     "METRICS": "looprop.evaluation.setup",
     "Evaluation": "looprop.evaluation.result",
+    "KnownShapley": "looprop.evaluation.known_shares",
     "MethodSummary": "looprop.evaluation.summary",
     "Setup": "looprop.evaluation.setup",
     "Task": "looprop.evaluation.example",
     "evaluate_example": "looprop.evaluation.example",
     "gallery_page": "looprop.evaluation.gallery",
+    "known_shapley": "looprop.evaluation.known_shares",
     "measured_explanations": "looprop.evaluation.gallery",
 }
 
 __all__ = [
     "METRICS",
     "Evaluation",
+    "KnownShapley",
     "MethodSummary",
     "Setup",
     "Task",
     "evaluate_example",
     "gallery_page",
+    "known_shapley",
     "measured_explanations",
 ]
 

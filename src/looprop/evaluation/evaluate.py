@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from looprop.errors import InputError, ShardError
 from looprop.evaluation.example import Task, check_given, evaluate_example, failed_rows
+from looprop.evaluation.known_shares import KnownShapley
 from looprop.evaluation.result import Evaluation
 from looprop.evaluation.setup import make_setup
 from looprop.inputs.examples import Dataset
@@ -28,6 +29,8 @@ def evaluate(
     methods: Sequence[str | Method] = ("loo", "attnlrp", "cp-lrp", "random"),
     metrics: Sequence[str] | None = None,
     *,
+    references: Sequence[str] | None = None,
+    shapley: Mapping[str, KnownShapley] | None = None,
     scores: Mapping[str, Sequence[ArrayLike]] | None = None,
     yardsticks: bool = False,
     protocol: Protocol = "raw",
@@ -43,17 +46,23 @@ def evaluate(
     """Measure methods on a data set: one row per example and method, a summary, cost and time of every method.
 
     data: a `Dataset`, or a list of texts (pairs, images: whatever the model takes).
+    references: "loo", "shapley" or both: adds the correlations with each, without and with special tokens, before the
+        other metrics. Shapley values are dear, and computed only where a metric needs them;
+        "shapley[samples=64]" limits them.
+    shapley: Shapley values that are known from an earlier run, by example (`looprop.evaluation.known_shapley`).
     scores: maps that were computed elsewhere, by name: one array per example with one score per token, measured like
         our own.
     yardsticks: add random scores, token position and token length. Another reference is a method:
-    "loo[removal=mask-token]". protocol, curve_features, removal, target, truncation: see `Setup`.
+    "loo[removal=mask-token]".
+    protocol, curve_features, removal, target, truncation: see `Setup`.
     engine: who computes: "local" is this process, "ray" a cluster (`looprop.running.get_engine("ray", address=...)`).
     progress: True shows a bar; a function is called after every example, with what there is to say: `progress(note)`.
     """
-    tasks = _tasks(data, scores or {})
+    tasks = _tasks(data, scores or {}, shapley or {})
     setup = make_setup(
         methods,
         metrics,
+        references=references,
         scores=scores,
         yardsticks=yardsticks,
         protocol=protocol,
@@ -83,7 +92,9 @@ def evaluate(
     return Evaluation(ordered, setup.columns, title, about, confidence, seed)
 
 
-def _tasks(data: Dataset | Sequence[Any], scores: Mapping[str, Sequence[ArrayLike]]) -> list[Task]:
+def _tasks(
+    data: Dataset | Sequence[Any], scores: Mapping[str, Sequence[ArrayLike]], shapley: Mapping[str, KnownShapley]
+) -> list[Task]:
     if isinstance(data, str):
         raise InputError("data must be a Dataset or a list of texts, got one text: put it into a list")
     if isinstance(data, Dataset):
@@ -96,4 +107,7 @@ def _tasks(data: Dataset | Sequence[Any], scores: Mapping[str, Sequence[ArrayLik
     for name, maps in scores.items():
         if len(maps) != len(items):
             raise InputError(f"scores of {name!r}: expected one array per example ({len(items)}), got {len(maps)}")
-    return [Task(id, item, {name: maps[i] for name, maps in scores.items()}) for i, (id, item) in enumerate(items)]
+    return [
+        Task(id, item, {name: maps[i] for name, maps in scores.items()}, shapley=shapley.get(id))
+        for i, (id, item) in enumerate(items)
+    ]

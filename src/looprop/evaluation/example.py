@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError, LoopropError
+from looprop.evaluation.common import Common, measure_common
 from looprop.evaluation.known_loo import KnownLoo, learn_known
+from looprop.evaluation.known_shares import KnownShapley, check_known
 from looprop.evaluation.setup import Setup
 from looprop.methods.base import Method
 from looprop.metrics import Case, Metric, get_metric, required_states
@@ -36,19 +38,20 @@ LONGEST_ERROR = 1000  # characters: some errors quote the whole text
 
 
 class WrongLoo(InputError):
-    """Known leave-one-out that is not that of the example."""
+    """A known reference that is not that of the example."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
     """One example to be measured: its name in the results, the input, and scores and leave-one-out that were computed
-    elsewhere.
+    elsewhere, and so for Shapley values.
     """
 
     id: str
     item: Any
     scores: Mapping[str, ArrayLike] | None = None
     loo: KnownLoo | None = None
+    shapley: KnownShapley | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,7 @@ class _Found:
     residual: float = math.nan
     note: str = ""
     error: str = ""
+    largest_error: float = math.nan
 
 
 def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
@@ -82,12 +86,14 @@ def _measured(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
     reference = _reference(subject, task, setup)
     if reference.scores is None:
         return failed_rows(task, setup, reference.error)
-    found = {
-        label: reference if method is setup.reference else _attribute(subject.alone(), method)
-        for label, method in setup.made.items()
-    }
+    shares = _shapley(subject, task, setup)
+    if shares is not None and shares.scores is None:
+        return failed_rows(task, setup, shares.error)
+    known: dict[Method, _Found] = {setup.reference: reference}
+    known |= {} if shares is None else {setup.shapley_reference: shares}
+    found = {label: known.get(method) or _attribute(subject.alone(), method) for label, method in setup.made.items()}
     found |= {name: _given(subject, name, task.scores) for name in setup.given}
-    return _rows(subject, task, setup, reference.scores, found)
+    return _rows(subject, task, setup, (reference, shares), found)
 
 
 def _reference(subject: Subject, task: Task, setup: Setup) -> _Found:
@@ -99,6 +105,19 @@ def _reference(subject: Subject, task: Task, setup: Setup) -> _Found:
     except LoopropError as error:
         raise WrongLoo(f"{task.id}: {error}") from error
     return _Found(task.loo.scores, task.loo.cost, task.loo.seconds)
+
+
+def _shapley(subject: Subject, task: Task, setup: Setup) -> _Found | None:
+    """Shapley values, where a metric is computed from them: computed, or known and found to be right."""
+    if "shapley" not in setup.needs:
+        return None
+    if task.shapley is None:
+        return _attribute(subject, setup.shapley_reference)
+    try:
+        check_known(subject, task.shapley, setup.removal)
+    except LoopropError as error:
+        raise WrongLoo(f"{task.id}: {error}") from error
+    return _Found(task.shapley.scores, task.shapley.cost, task.shapley.seconds, largest_error=task.shapley.error)
 
 
 def _attribute(subject: Subject, method: Method) -> _Found:
@@ -118,7 +137,9 @@ def _attribute(subject: Subject, method: Method) -> _Found:
             seconds=seconds, error=f"{int((~np.isfinite(scores)).sum())} of {len(scores)} scores are NaN or infinite"
         )
     residual = math.nan if attribution.residual is None else float(attribution.residual)
-    return _Found(scores, float(attribution.cost), seconds, residual, note="; ".join(str(w.message) for w in said))
+    note = "; ".join(str(w.message) for w in said)
+    uncertain = float(attribution.details.get("largest_error", math.nan))
+    return _Found(scores, float(attribution.cost), seconds, residual, note=note, largest_error=uncertain)
 
 
 def _given(subject: Subject, name: str, scores: Mapping[str, ArrayLike] | None) -> _Found:
@@ -157,17 +178,27 @@ def check_given(adapter: Adapter, tasks: Sequence[Task], setup: Setup) -> None:
                 raise InputError(f"scores of example {task.id!r}: {error}") from None
 
 
-def _rows(subject: Subject, task: Task, setup: Setup, loo: Floats, found: Mapping[str, _Found]) -> list[Row]:
+def _rows(
+    subject: Subject,
+    task: Task,
+    setup: Setup,
+    references: tuple[_Found, _Found | None],
+    found: Mapping[str, _Found],
+) -> list[Row]:
     metrics = [get_metric(name) for name in setup.columns]
     grouped = replace(subject, features=partition(subject.encoded, setup.curve_features))
-    cases = _cases(subject, grouped, metrics, setup.removal, loo, found)
+    loo, shares = references
+    assert loo.scores is not None
+    shapley = None if shares is None or shares.scores is None else (shares.scores, shares.largest_error)
+    shared = measure_common(subject, grouped, setup, loo.scores, shapley)
+    cases = _cases(subject, grouped, metrics, setup.removal, shared, found)
     common = {
         "features": len(subject.features),
         "curve_features": len(grouped.features),
         "target": str(subject.target.key),
         "label": subject.target.label,
         "output": subject.output,
-        "loo": loo.tolist(),
+        **shared.of_row(subject.output),
     }
     rows = []
     for label, of in found.items():
@@ -186,19 +217,18 @@ def _cases(
     grouped: Subject,
     metrics: Sequence[Metric],
     removal: Removal | None,
-    loo: Floats,
+    shared: Common,
     found: Mapping[str, _Found],
 ) -> dict[str, Case]:
     """What the metrics are computed from, for every method that gave scores."""
-    special = np.array([all(subject.encoded.special[i] for i in group) for group in subject.features])
     position = {group: i for i, group in enumerate(subject.features)}
     cases, states = {}, {}
     for label, of in found.items():
         if of.scores is None:
             continue
         curve_scores = np.array([sum(of.scores[position[(i,)]] for i in group) for group in grouped.features])
-        cases[label] = Case(of.scores, loo=loo, special=special, curve_scores=curve_scores)
-        states[label] = required_states(metrics, curve_scores)
+        cases[label] = Case(of.scores, curve_scores=curve_scores, **shared.of_case)
+        states[label] = required_states(metrics, curve_scores, shared.plays)
     if states:
         # All methods at once: what two of them share is computed once, and batches are fuller.
         keep = np.concatenate([state.keep for state in states.values()])

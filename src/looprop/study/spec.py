@@ -8,12 +8,14 @@ from typing import Any
 import yaml
 
 from looprop.errors import DataError, UnknownNameError
-from looprop.evaluation.setup import METRICS, Setup
+from looprop.evaluation.setup import Setup
 from looprop.running.provenance import fingerprint
 from looprop.study.experiments import experiment_text
 from looprop.study.kinds import get_kind
 
 PLANS = ("by-layer",)
+METRICS = ("loo-r", "loo-r-no-special", "morf", "lerf", "delta")
+"""Those of a specification that names none: the paper's."""
 LONGEST_NAME = 100
 
 

@@ -1,0 +1,114 @@
+"""What is the same for all methods on one example: the references, what is left when every feature is gone, the limits
+of its removal curves, and random sets of features. Computed once, and only what the metrics need.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from looprop.errors import InputError
+from looprop.evaluation.setup import Setup
+from looprop.games.orders import Limits, order_limits
+from looprop.methods.players import Players, players_of
+from looprop.metrics import matters, removal_sets
+from looprop.models.subject import Subject
+from looprop.running.parts import Row
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Common:
+    """What all methods on one example are measured with.
+
+    loo, shapley: the references, Shapley values only where a metric needs them; error: the largest standard error of
+    theirs. special: (F,). nothing: the target's value of what always stays, None where everything does. plays: (G,)
+    which features of the curves do not. limits: of the curves. removed, drops: sets of features and what falls without
+    them. cost: of all this, in forward passes.
+    """
+
+    loo: Floats
+    special: NDArray[np.bool_]
+    plays: NDArray[np.bool_]
+    shapley: Floats | None = None
+    error: float | None = None
+    nothing: float | None = None
+    limits: Limits | None = None
+    removed: NDArray[np.bool_] | None = None
+    drops: Floats | None = None
+    cost: float = 0.0
+
+    @property
+    def of_case(self) -> dict[str, Any]:
+        """Fields of a `Case`."""
+        limits = None if self.limits is None else np.array([self.limits.worst, self.limits.best])
+        references = {"loo": self.loo, "shapley": self.shapley, "special": self.special}
+        sets = {"removed": self.removed, "removed_drops": self.drops}
+        return {**references, **sets, "plays": self.plays, "aopc_limits": limits}
+
+    def of_row(self, output: float) -> Row:
+        """Columns of a row; those of Shapley values and limits only where there are any."""
+        row: Row = {"loo": self.loo.tolist(), "nothing": self.nothing, "reference_cost": self.cost}
+        row["loo_matters"] = self._matters(self.loo, output)
+        if self.shapley is not None:
+            row |= {"shapley": self.shapley.tolist(), "shapley_error": self.error}
+            row["shapley_matters"] = self._matters(self.shapley, output)
+        if self.limits is not None:
+            row |= {"aopc_best": self.limits.best, "aopc_worst": self.limits.worst, "limits_exact": self.limits.exact}
+        return row
+
+    def _matters(self, effects: Floats, output: float) -> bool | None:
+        if self.nothing is None:
+            return None
+        return matters(effects, whole=output, nothing=self.nothing, special=self.special)
+
+
+def measure_common(
+    subject: Subject, grouped: Subject, setup: Setup, loo: Floats, shapley: tuple[Floats, float] | None
+) -> Common:
+    """What the metrics of a setup need beside a method's own scores. grouped: the subject in the features of the
+    curves. shapley: Shapley values and their largest standard error.
+    """
+    needs = setup.needs
+    special = np.array([all(subject.encoded.special[i] for i in group) for group in subject.features])
+    own = _players(subject, setup)
+    game = own if grouped.features == subject.features else _players(grouped, setup)
+    plays = np.zeros(len(grouped.features), dtype=bool)
+    if game is not None:
+        plays[game.players] = True
+    more: dict[str, Any] = {}
+    if "aopc_limits" in needs:
+        more["limits"] = Limits(0.0, 0.0, (), (), exact=True) if game is None else order_limits(game, len(game))
+    if "removed_drops" in needs:
+        more |= _removals(grouped, game, plays, setup.seed)
+    return Common(
+        loo=loo,
+        special=special,
+        plays=plays,
+        shapley=None if shapley is None else shapley[0],
+        error=None if shapley is None else shapley[1],
+        nothing=None if own is None else _nothing(own),
+        cost=float(sum(values.computed for values in subject.known.values.values())),
+        **more,
+    )
+
+
+def _players(subject: Subject, setup: Setup) -> Players | None:
+    """The game of a subject; None where every feature always stays."""
+    try:
+        return players_of(subject, removal=setup.removal)
+    except InputError:
+        return None
+
+
+def _nothing(game: Players) -> float:
+    """The value of what always stays, in as many digits as do not depend on what rode in the same batch."""
+    return float(f"{game(np.zeros((1, len(game)), dtype=bool))[0]:.6g}")
+
+
+def _removals(grouped: Subject, game: Players | None, plays: NDArray[np.bool_], seed: int) -> dict[str, Any]:
+    removed = removal_sets(plays, seed=seed)
+    drops = np.zeros(0) if game is None or not len(removed) else grouped.output - game.value(~removed)
+    return {"removed": removed, "drops": drops}
