@@ -3,6 +3,7 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
+from looprop.metrics.aopc_limits import area_over_curve, normalised_aopc
 from looprop.metrics.base import Case, Metric, get_metric, metric_names, register
 from looprop.metrics.correlation import (
     PROTOCOLS,
@@ -18,7 +19,6 @@ from looprop.metrics.correlation import (
 )
 from looprop.metrics.curves import CurveSummary, summarise
 from looprop.metrics.mattering import MATTERS, largest_share, matters
-from looprop.metrics.normalised_aopc import area_over_curve, normalised_aopc
 from looprop.metrics.overlap import top_overlap
 from looprop.metrics.removal_states import States, keep_matrix, removal_order, required_states
 from looprop.metrics.statistics import Comparison, Estimate, PairedTest, bootstrap_mean, compare_all, holm, paired_test
