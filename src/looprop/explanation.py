@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from looprop.display.data import Strip, number
 from looprop.display.strips import View, comparison_fragment, comparison_page, explanation_fragment, explanation_page
 from looprop.errors import DataError, InputError
+from looprop.explanation_check import Check
 from looprop.explanation_data import checked
 from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
 from looprop.naming import split_name
@@ -42,6 +43,7 @@ class Explanation:
     residual: output minus the sum of scores, for methods that promise completeness; else None.
     cost: in forward passes, counted as docs/protocol.md says.
     outside_scale: True for features that are shown but have no say in the colour scale (attention sinks).
+    check: how far the scores can be trusted, r to leave-one-out; None where that was not asked for.
 
     >>> e = Explanation(
     ...     features=["not", "bad"], scores=np.array([1.5, -0.5]), method="loo", output=1.0, target=1, label="positive"
@@ -69,6 +71,7 @@ class Explanation:
     options: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     outside_scale: list[bool] = field(default_factory=list)
+    check: Check | None = None
 
     def __post_init__(self) -> None:
         scores = np.asarray(self.scores, dtype=np.float64)
@@ -122,6 +125,7 @@ class Explanation:
             special=[self.special[group[0]] for group in groups],
             word_ids=[self.word_ids[group[0]] for group in groups],
             outside_scale=[any(self.outside_scale[i] for i in group) for group in groups],
+            check=self.check if len(groups) == len(self) else None,  # true values are those of single features
         )
 
     def correlation(self, other: "Explanation") -> float:
@@ -140,7 +144,8 @@ class Explanation:
         """Plain data for JSON, with the name and version of its schema (docs/schema/explanation.schema.json); NaN
         becomes None.
         """
-        values = {f.name: plain(getattr(self, f.name), f.name) for f in fields(self)}
+        values = {f.name: plain(getattr(self, f.name), f.name) for f in fields(self) if f.name != "check"}
+        values["check"] = None if self.check is None else plain(self.check.to_dict(), "check")
         return {"schema": SCHEMA, "version": SCHEMA_VERSION, **values}
 
     @classmethod
@@ -161,7 +166,7 @@ class Explanation:
             raise DataError(str(error)) from error
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """One row per feature: position, feature, score, start, end, special, word."""
+        """One row per feature: position, feature, score, start, end, special, word; true_value if there is a check."""
         import pandas
 
         spans = [span or (None, None) for span in self.offsets]
@@ -174,6 +179,8 @@ class Explanation:
             "special": self.special,
             "word": pandas.array(self.word_ids, dtype="Int64"),
         }
+        if self.check is not None:
+            columns["true_value"] = [self.check.known.get(i, math.nan) for i in range(len(self))]
         return pandas.DataFrame(columns)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -215,7 +222,8 @@ class Explanation:
         ]
         facts += [("sum of scores", number(float(self.scores.sum())))]
         facts += [("residual", number(self.residual))] if self.residual is not None else []
-        facts += [("cost", f"{self.cost:g} forward passes")] if self.cost else []
+        facts += [("cost", self._cost())] if self.cost else []
+        facts += [("r to leave-one-out", self.check.verdict)] if self.check is not None else []
         return Strip(
             features=self.features,
             scores=self.scores.tolist(),
@@ -225,7 +233,12 @@ class Explanation:
             name=self.method,
             facts=[(name, value) for name, value in facts if value],
             r=r,
+            known=self.check.known if self.check is not None and not self.check.itself else {},
         )
+
+    def _cost(self) -> str:
+        check = f", {self.check.cost:g} of them for the check" if self.check is not None and self.check.cost else ""
+        return f"{self.cost:g} forward passes{check}"
 
     def _continues(self, i: int) -> bool:
         """Whether feature i follows the one before it without a space."""
@@ -321,6 +334,8 @@ def _compared(group: Sequence[Explanation]) -> list[View]:
         r = explanation.correlation(reference) if reference is not None and len(group) > 1 else None
         view = explanation._view(r=r)
         facts = [("cost", f"{explanation.cost:g}")] if explanation.cost else []
+        if r is None and explanation.check is not None:
+            facts.insert(0, ("r to leave-one-out", explanation.check.verdict))
         facts += [("target", explanation.label)] if len({e.label for e in group}) > 1 else []
         views.append(View(replace(view.tokens, facts=facts), view.words and replace(view.words, facts=facts)))
     return views

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from looprop.errors import DataError
+from looprop.explanation_check import Check
 
 
 def _text(value: Any) -> bool:
@@ -80,6 +81,8 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     found["scores"] = [_float(score) for score in values["scores"]]
     found["output"] = _float(values["output"])
     found["offsets"] = [None if span is None else (span[0], span[1]) for span in values.get("offsets", [])]
+    if values.get("check") is not None:
+        found["check"] = Check.from_dict(values["check"], len(values["features"]))
     if isinstance(values["target"], list):
         found["target"] = (values["target"][0], values["target"][1])
     return found

@@ -8,8 +8,10 @@ from typing import Any, overload
 import torch
 from torch import nn
 
+from looprop.checking import check_count, checked
 from looprop.errors import InputError
 from looprop.explanation import Explanation, Explanations
+from looprop.explanation_check import Check
 from looprop.methods.base import Attribution, Method
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter, Removal
@@ -86,6 +88,7 @@ class Workbench:
         features: FeaturesLike | None = ...,
         within: Within = ...,
         truncation: bool = ...,
+        check: int | None = ...,
         **options: Any,
     ) -> Explanations: ...
 
@@ -99,6 +102,7 @@ class Workbench:
         features: FeaturesLike | None = ...,
         within: Within = ...,
         truncation: bool = ...,
+        check: int | None = ...,
         **options: Any,
     ) -> Explanations: ...
 
@@ -112,6 +116,7 @@ class Workbench:
         features: FeaturesLike | None = ...,
         within: Within = ...,
         truncation: bool = ...,
+        check: int | None = ...,
         **options: Any,
     ) -> Explanation: ...
 
@@ -124,6 +129,7 @@ class Workbench:
         features: FeaturesLike | None = None,
         within: Within = None,
         truncation: bool = False,
+        check: int | None = None,
         **options: Any,
     ) -> Explanation | Explanations:
         """Explain one input, or a list of inputs in batches.
@@ -138,7 +144,10 @@ class Workbench:
         within: where features are sought: a role or several ("user"), "documents", "all", or spans of characters. All
             else is always kept and gets no score. None: of an answer its documents or what stands inside the chat
             template, of other inputs everything.
+        check: how many true leave-one-out values to compute (8 is a good number) to say how far the scores can be
+            trusted: `e.check`, an estimate of r to leave-one-out. Each costs a forward pass.
         """
+        check_count(check)
         chosen = make_method(method, **options)
         if isinstance(item, list):
             if not item:
@@ -159,7 +168,7 @@ class Workbench:
             subjects = [bind_encoded(self.adapter, encoded, t, features, within) for t in target]
         else:
             subjects = [self.subject(item, target=target, features=features, within=within, truncation=truncation)]
-        explanations = explain_subjects(subjects, chosen)
+        explanations = explain_subjects(subjects, chosen, check=check)
         return explanations if isinstance(item, list) or isinstance(target, list) else explanations[0]
 
     def answer(
@@ -211,15 +220,19 @@ class Workbench:
         return generated(language_model(self.adapter, "generating"), text, max_new_tokens)
 
 
-def explain_subjects(subjects: Sequence[Subject], method: Method) -> Explanations:
-    """Run a method and put names to its scores."""
+def explain_subjects(subjects: Sequence[Subject], method: Method, *, check: int | None = None) -> Explanations:
+    """Run a method, put names to its scores, and check them by so many true values."""
     start = time.perf_counter()
     attributions = method.attribute(subjects)
+    checks = [checked(s, a, method, check) for s, a in zip(subjects, attributions, strict=True)]
     seconds = (time.perf_counter() - start) / len(subjects)
-    return Explanations(_explanation(s, a, method, seconds) for s, a in zip(subjects, attributions, strict=True))
+    found = zip(subjects, attributions, checks, strict=True)
+    return Explanations(_explanation(s, a, method, seconds, c) for s, a, c in found)
 
 
-def _explanation(subject: Subject, attribution: Attribution, method: Method, seconds: float) -> Explanation:
+def _explanation(
+    subject: Subject, attribution: Attribution, method: Method, seconds: float, check: Check | None
+) -> Explanation:
     encoded, groups = subject.encoded, subject.features
     spans, names = named_features(subject)
     return Explanation(
@@ -234,13 +247,14 @@ def _explanation(subject: Subject, attribution: Attribution, method: Method, sec
         special=[all(encoded.special[i] for i in g) for g in groups],
         word_ids=[encoded.word_ids[g[0]] for g in groups],
         residual=attribution.residual,
-        cost=attribution.cost,
+        cost=attribution.cost + (check.cost if check is not None else 0.0),
         seconds=seconds,
         model=subject.adapter.name,
         options=method.options,
         details={**attribution.details, **subject.about},
         # The first token of a causal model is an attention sink: shown, but not on the colour scale.
         outside_scale=[subject.adapter.causal and 0 in group and len(groups) > 1 for group in groups],
+        check=check,
     )
 
 

@@ -31,6 +31,14 @@ Loo = Annotated[
         "--loo/--no-loo", help="Compare with leave-one-out. [default: with two or more methods]", show_default=False
     ),
 ]
+Check = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Say how far to trust each method: N true leave-one-out values, 8 for instance.",
+        show_default=False,
+    ),
+]
 Pair = Annotated[str | None, typer.Option(help="The second text of a pair.", show_default=False)]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut a text that is longer than the model takes.")]
 Prompt = Annotated[
@@ -61,6 +69,7 @@ def explain(
     target: Target = None,
     features: Features = "token",
     loo: Loo = None,
+    check: Check = None,
     pair: Pair = None,
     truncate: Truncate = False,
     prompt: Prompt = None,
@@ -102,7 +111,8 @@ def explain(
         language_model(bench.adapter, "--prompt")
         given = bench.chat(given, system) if chat else given
     wanted = _wanted(bench, given, target, continuation, generate)
-    found = explain_by(bench, (given, pair) if pair is not None else given, methods, wanted, features, truncate)
+    item = (given, pair) if pair is not None else given
+    found = explain_by(bench, item, methods, wanted, features, truncate, check)
     show(found, html=html, png=png, json_=json_, no_color=no_color)
 
 
@@ -141,6 +151,7 @@ def explain_by(
     target: "TargetLike",
     features: str,
     truncate: bool,
+    check: int | None = None,
 ) -> "Explanations":
     """One explanation per method, named as it was asked for."""
     from dataclasses import replace
@@ -153,7 +164,9 @@ def explain_by(
     found = Explanations()
     with progress(methods[0], len(methods)) as advance:
         for i, (name, one) in enumerate(zip(methods, made, strict=True)):
-            explanation = bench.explain(item, one, target=target, features=features, truncation=truncate)
+            explanation = bench.explain(
+                item, one, target=target, features=features, truncation=truncate, check=check
+            )
             found.append(replace(explanation, method=name))
             advance(methods[i + 1] if i + 1 < len(methods) else "")
     return found

@@ -4,7 +4,7 @@ written in them. Pages, terminals and figures draw what is described here.
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -16,6 +16,7 @@ class Strip:
     joined: no space before this feature (a piece that continues a word).
     outside_scale: shown, but without a say in the colour scale (the first token of a language model is an attention
         sink).
+    known: true leave-one-out by feature, where some was computed to check the scores.
     name: the method; facts: what is printed beside it; r: its correlation with leave-one-out, None where not known.
     """
 
@@ -27,6 +28,7 @@ class Strip:
     name: str = ""
     facts: Sequence[tuple[str, str]] = field(default_factory=tuple)
     r: float | None = None
+    known: Mapping[int, float] = field(default_factory=dict)
 
     def is_special(self, index: int) -> bool:
         return bool(self.special) and self.special[index]

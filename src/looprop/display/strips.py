@@ -30,6 +30,7 @@ def strip(shown: Strip, *, scale: float | None = None, small: bool = False) -> s
             side,
             *(["joined"] if shown.is_joined(index) else []),
             *(["special"] if shown.is_special(index) else []),
+            *(["known"] if index in shown.known else []),
         ]
         tip = number(shown.scores[index])
         tip += (
@@ -37,6 +38,7 @@ def strip(shown: Strip, *, scale: float | None = None, small: bool = False) -> s
             if index in shown.outside_scale
             else f" · position {index + 1} of {len(shown.features)}"
         )
+        tip += f" · true value {number(shown.known[index])}" if index in shown.known else ""
         gap = "" if index == 0 or shown.is_joined(index) else " "
         # A feature of nothing but spaces would be invisible.
         text = feature if feature.strip() or not feature else "␣" * len(feature)
@@ -46,11 +48,12 @@ def strip(shown: Strip, *, scale: float | None = None, small: bool = False) -> s
     return f'<p class="strip{" fragment-strip" if small else ""}">{"".join(parts)}</p>'
 
 
-def legend(scale: float | None, *, outside: bool = False) -> str:
+def legend(scale: float | None, *, outside: bool = False, known: bool = False) -> str:
     """The colour scale with zero in the middle; without a number where every strip has its own scale."""
     ends = ("strongest against", "strongest for") if scale is None else (number(-scale), number(scale))
     note = "<span>each method on its own scale</span>" if scale is None else ""
     note += "<span>outlined: outside the scale</span>" if outside else ""
+    note += '<span><span class="known">underlined</span>: its true value was computed</span>' if known else ""
     sides = (escape(ends[0]), escape(ends[1]))
     against, speaks_for = ("", "") if scale is None else ("against the target ", " for the target")
     return (
@@ -62,6 +65,7 @@ def legend(scale: float | None, *, outside: bool = False) -> str:
 def feature_table(shown: Strip) -> str:
     """Features by strength, with bars around zero; the page's script sorts by any column."""
     columns = [Column("#"), Column("feature"), Column("score", bars=True), Column("|score|", order="descending")]
+    columns += [Column("true value", tip="leave-one-out, computed to check the scores")] if shown.known else []
     largest = max(map(abs, filter(math.isfinite, shown.scores)), default=0.0)
     rows: list[list[str | Cell]] = []
     for i in shown.strongest_first():
@@ -73,9 +77,17 @@ def feature_table(shown: Strip) -> str:
                 visible(shown.features[i]) or "(empty)",
                 Cell(score, text=aligned(score, largest)),
                 size,
+                *([_true_value(shown, i)] if shown.known else []),
             ]
         )
     return table(columns, rows)
+
+
+def _true_value(shown: Strip, index: int) -> str | Cell:
+    if index not in shown.known:
+        return Cell(math.nan, text="")
+    largest = max(map(abs, shown.known.values()))
+    return Cell(shown.known[index], text=aligned(shown.known[index], largest))
 
 
 def _both(view: View, render_tokens: str, render_words: str | None) -> str:
@@ -85,7 +97,7 @@ def _both(view: View, render_tokens: str, render_words: str | None) -> str:
 
 
 def _strip_and_legend(shown: Strip, *, small: bool = False) -> str:
-    return strip(shown, small=small) + legend(shown.scale, outside=bool(shown.outside_scale))
+    return strip(shown, small=small) + legend(shown.scale, outside=bool(shown.outside_scale), known=bool(shown.known))
 
 
 def explanation_page(title: str, view: View, *, subtitle: str = "", footer: str = "") -> str:
@@ -110,7 +122,8 @@ def explanation_fragment(title: str, view: View) -> str:
 def comparison(views: Sequence[View]) -> str:
     """Methods side by side on one text: a strip each, on its own scale, with its r to leave-one-out."""
     rows = "".join(_method(view) for view in views)
-    return rows + legend(None, outside=any(view.tokens.outside_scale for view in views))
+    strips = [view.tokens for view in views]
+    return rows + legend(None, outside=any(s.outside_scale for s in strips), known=any(s.known for s in strips))
 
 
 def _method(view: View) -> str:

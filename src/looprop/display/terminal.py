@@ -59,12 +59,14 @@ def bar(fraction: float | None, *, colour: bool, width: int = 10) -> Text:
 
 def feature_table(shown: Strip, *, colour: bool, limit: int = 12) -> RenderableType:
     """The strongest features with their scores and bars."""
-    grid = _grid("feature", "score", "")
+    grid = _grid("feature", "score", "", *(["true value"] if shown.known else []))
+    largest = max(map(abs, shown.known.values()), default=0.0)
     for index in shown.strongest_first()[:limit]:
         grid.add_row(
             Text(visible(shown.features[index])),
             aligned(shown.scores[index], shown.scale),
             bar(shown.fraction(index), colour=colour),
+            *([aligned(shown.known[index], largest) if index in shown.known else ""] if shown.known else []),
         )
     left = len(shown.features) - limit
     return Group(grid, Text(f"and {left} weaker features", style="dim")) if left > 0 else grid
@@ -123,7 +125,7 @@ def data_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]]) 
 def _grid(*columns: str, lines: bool = False) -> Table:
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 1 if lines else 0, 0), header_style="dim")
     for name in columns:
-        is_number = name in {"score", "r to LOO"}
+        is_number = name in {"score", "r to LOO", "true value"}
         grid.add_column(
             name, justify="right" if is_number else "left", no_wrap=is_number or name in {"", "method"}, overflow="fold"
         )

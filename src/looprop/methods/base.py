@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.methods.names import About
+from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 
@@ -45,6 +46,7 @@ class Method(ABC):
     example: the form in which it is shown (`lrp[cp=2:]`). coarse: a cheaper form, for audits; demo: one for the
         demo.
     inputs: the kinds of input for which it has a meaning; it refuses others.
+    removes_by: the removal whose effect its scores mean, where that is not the default of every kind of input.
     text_options: options whose value in brackets stays text (`cp=2`). complete: scores add up to the output.
     """
 
@@ -60,6 +62,7 @@ class Method(ABC):
     demo: ClassVar[str] = ""
     order: ClassVar[int] = About.order
     inputs: ClassVar[tuple[str, ...]] = ("text", "image", "tensor")
+    removes_by: ClassVar[Removal | None] = None
     text_options: ClassVar[frozenset[str]] = frozenset()
     complete: ClassVar[bool] = False
 

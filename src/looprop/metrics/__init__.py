@@ -23,6 +23,7 @@ from looprop.metrics.overlap import top_overlap
 from looprop.metrics.removal_states import States, keep_matrix, removal_order, required_states
 from looprop.metrics.statistics import Comparison, Estimate, PairedTest, bootstrap_mean, compare_all, holm, paired_test
 from looprop.metrics.subset_removal import infidelity, removal_sets, sensitivity_n
+from looprop.metrics.trust import Trust, estimate_r, places_to_check
 from looprop.metrics.yardsticks import YARDSTICKS, yardstick
 
 __all__ = [
@@ -40,10 +41,12 @@ __all__ = [
     "Protocol",
     "Reference",
     "States",
+    "Trust",
     "area_over_curve",
     "bootstrap_mean",
     "compare_all",
     "correlate",
+    "estimate_r",
     "get_metric",
     "holm",
     "infidelity",
@@ -55,6 +58,7 @@ __all__ = [
     "normalised_aopc",
     "paired_test",
     "pearson",
+    "places_to_check",
     "register",
     "removal_order",
     "removal_sets",

@@ -80,6 +80,10 @@ class SetFunction:
         said = {} if self._run.fell_back is None else {"fell_back": self._run.fell_back}
         return {"way": self.way, "checked": self._run.checked, **said}
 
+    def is_known(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which rows of kept features have been computed already: (N, F) -> (N,)."""
+        return np.array([key in self._known for key in _keys(self._tokens(keep))], dtype=bool)
+
     def learn(self, keep: NDArray[np.bool_], values: NDArray[np.float64]) -> None:
         """Take over values that were computed elsewhere: rows of kept features (N, F), and the target's value for each
         (N,).

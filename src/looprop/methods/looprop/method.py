@@ -49,6 +49,7 @@ class LooProp(Method):
     coarse = "looprop[rows=2]"
     order = 20
     inputs = ("text", "image")
+    removes_by = "attention-mask"
     limits = """
         *Claims:* an estimate of leave-one-out, exact in a few rows, to first order in the rest.
 

@@ -1,0 +1,117 @@
+"""How far to trust scores on this input: buys true leave-one-out values and estimates r from them (`metrics/trust.py`).
+
+What a method has computed of leave-one-out itself counts, at no cost: it lies in the subject's set function.
+"""
+
+import hashlib
+import json
+
+import numpy as np
+from numpy.typing import NDArray
+
+from looprop.errors import InputError
+from looprop.explanation_check import Check
+from looprop.methods.base import Attribution, Method
+from looprop.methods.players import players_of
+from looprop.metrics.correlation import MINIMUM_FEATURES
+from looprop.metrics.mattering import matters
+from looprop.metrics.trust import CONFIDENCE, LEAST, Places, estimate_r, places_to_check
+from looprop.models.adapter import Removal
+from looprop.models.agreement import rounding
+from looprop.models.subject import Subject
+from looprop.removal.set_function import SetFunction
+
+
+def check_count(check: int | None) -> None:
+    """Raise for a number of true values that is none, or too few."""
+    if check is not None and (not isinstance(check, int) or isinstance(check, bool) or check < LEAST):
+        raise InputError(f"check must be an integer >= {LEAST}: how many true leave-one-out values, got {check!r}")
+
+
+def checked(subject: Subject, attribution: Attribution, method: Method, check: int | None) -> Check | None:
+    """What `check` true values say of the scores; None asks for no more than what is known already, and gives a check
+    only where the method has computed leave-one-out of every feature.
+    """
+    scores = np.asarray(attribution.scores, dtype=np.float64)
+    removal = removal_of(subject, method)
+    computed = subject.known.values.get((removal, "float32"))
+    if check is None and (computed is None or len(computed.by_subset) < len(scores)):
+        return None
+    if not np.isfinite(scores).all() or len(scores) < MINIMUM_FEATURES:
+        return None if check is None else _nothing_to_say(removal)
+    value = SetFunction(subject, removal=removal)
+    without = ~np.eye(len(scores), dtype=bool)  # row i leaves feature i out
+    own = np.flatnonzero(value.is_known(without))
+    if check is None and len(own) < len(scores):
+        return None
+    seed, apart = seed_of(subject), features_apart(subject)
+    bought = np.array([], dtype=np.int64)
+    if check is not None:
+        apart = apart[: max(1, check // 4)]
+        bought = places_to_check(scores, check, apart=apart, known=own.tolist(), seed=seed)
+    before = value.count.computed
+    places = np.union1d(own, bought)
+    truth = subject.output - value(without[places])
+    whole = None if check is None else _matters(subject, value, places, truth)
+    # True values that the method put into its scores say nothing of its other scores.
+    put_in = [i for i, t in zip(places, truth, strict=True) if i in own and _same(subject, scores[i], t)]
+    found = estimate_r(scores, places.tolist(), truth, apart=[*apart, *put_in], seed=seed)
+    return Check(
+        r=found.r,
+        low=found.low,
+        high=found.high,
+        confidence=CONFIDENCE,
+        places=tuple(places.tolist()),
+        values=tuple(truth.tolist()),
+        bought=len(bought),
+        cost=float(value.count.computed - before),
+        removal=value.removal,
+        exact=found.exact,
+        matters=whole,
+        itself=found.exact and len(put_in) == len(scores),
+    )
+
+
+def _nothing_to_say(removal: Removal) -> Check:
+    """The check of scores that have no r."""
+    nan = float("nan")
+    return Check(nan, nan, nan, CONFIDENCE, (), (), bought=0, cost=0.0, removal=removal, exact=False)
+
+
+def removal_of(subject: Subject, method: Method) -> Removal:
+    """How features are removed where a method is checked: as it removes them itself, or by the default of the input."""
+    removal: Removal = method.options.get("removal") or method.removes_by or subject.adapter.removals[0]
+    return removal
+
+
+def features_apart(subject: Subject) -> list[int]:
+    """Features that say nothing about the others, those first whose effect is largest: the first and the last token of
+    a causal model, which are its attention sink and its read-out, and what the tokenizer added, from both ends.
+    """
+    encoded, features = subject.encoded, subject.features
+    special = [i for i, group in enumerate(features) if all(encoded.special[p] for p in group)]
+    from_both_ends = [special[k // 2] if k % 2 == 0 else special[-1 - k // 2] for k in range(len(special))]
+    first_and_last = [(0,), (len(encoded) - 1,)] if subject.adapter.causal else []
+    ends = [features.index(group) for group in first_and_last if group in features]
+    return list(dict.fromkeys([*ends, *from_both_ends]))
+
+
+def seed_of(subject: Subject) -> int:
+    """The seed of the lot, from what is explained: the text, the names of its tokens, the target."""
+    content = json.dumps([subject.encoded.text, list(subject.encoded.names), subject.target.label])
+    return int.from_bytes(hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+
+
+def _same(subject: Subject, score: float, truth: float) -> bool:
+    return abs(score - truth) <= rounding(subject.known.size, subject.known.dtype)
+
+
+def _matters(subject: Subject, value: SetFunction, places: Places, truth: NDArray[np.float64]) -> bool | None:
+    """Does any of the true values matter, beside what all features do together? One pass more."""
+    special = np.array([all(subject.encoded.special[p] for p in subject.features[i]) for i in places])
+    try:
+        players = players_of(subject, keep="none" if value.removal == "zero" else "special", removal=value.removal)
+        nothing = float(players(np.zeros((1, len(players)), dtype=bool))[0])
+    except InputError:  # everything always stays
+        return None
+    return None if special.all() else matters(truth, whole=subject.output, nothing=nothing, special=special)
