@@ -48,11 +48,14 @@ def exact_shapley(values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Shapley values from sampled orders. errors: the standard error of each. orders: how many were asked, in pairs."""
+    """Shapley values from samples. errors: the standard error of each. evaluations: values of sets that they took.
+    orders: how many orders were asked, in pairs, where orders were.
+    """
 
     shares: Floats
     errors: Floats
-    orders: int
+    evaluations: int
+    orders: int = 0
 
 
 def antithetic_orders(players: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:
@@ -79,7 +82,8 @@ def sampled_shapley(
         shares, errors = _mean_and_error(np.stack(pairs))
         enough = len(pairs) >= 4 and errors.max() <= tolerance * np.abs(shares).max()
         if enough or 2 * (len(pairs) + 1) > most:
-            return Sampled(shares, errors, 2 * len(pairs))
+            evaluations = 2 + 2 * len(pairs) * (players - 1)
+            return Sampled(shares, errors, evaluations, 2 * len(pairs))
 
 
 def _marginals(game: Game, players: int, orders: list[NDArray[np.int64]]) -> Floats:

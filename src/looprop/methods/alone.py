@@ -18,6 +18,7 @@ class Alone(Method):
     cost = "((F - S) * (1 + S) + S) / T"
     kind = "effect"
     order = 14
+    text_options = frozenset({"keep"})
     limits = """
         *Claims:* what this feature would do to the target if it came in first. It is the other end of leave-one-out,
         and does not overlook words that say the same thing twice.
@@ -30,7 +31,7 @@ class Alone(Method):
         """
 
     def __init__(self, *, keep: Keep = "special", removal: Removal | None = None) -> None:
-        check_game_options(keep, removal)
+        keep = check_game_options(keep, removal)
         self.keep, self.removal = keep, removal
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:

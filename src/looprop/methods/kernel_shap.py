@@ -21,6 +21,7 @@ class KernelShap(Method):
     cost = "samples"
     kind = "share"
     order = 64
+    text_options = frozenset({"keep"})
     limits = """
         *Claims:* an estimate of the Shapley value. Do not trust it at few samples: below several times as many as
         features the fit has to guess, and says nothing about how much.
@@ -29,7 +30,7 @@ class KernelShap(Method):
     def __init__(
         self, *, samples: int = 128, keep: Keep = "special", removal: Removal | None = None, seed: int = 0
     ) -> None:
-        check_game_options(keep, removal)
+        keep = check_game_options(keep, removal)
         if type(samples) is not int or samples < 3:
             raise InputError(f"samples must be an integer >= 3, got {samples!r}")
         if type(seed) is not int or seed < 0:

@@ -21,6 +21,7 @@ class Lime(Method):
     cost = "samples"
     kind = "share"
     order = 66
+    text_options = frozenset({"keep"})
     limits = """
         *Claims:* the slope of the target around the whole input. Do not trust it at few samples, and note that its
         kernel width and ridge are choices that move the scores.
@@ -29,7 +30,7 @@ class Lime(Method):
     def __init__(
         self, *, samples: int = 128, keep: Keep = "special", removal: Removal | None = None, seed: int = 0
     ) -> None:
-        check_game_options(keep, removal)
+        keep = check_game_options(keep, removal)
         if type(samples) is not int or samples < 3:
             raise InputError(f"samples must be an integer >= 3, got {samples!r}")
         if type(seed) is not int or seed < 0:

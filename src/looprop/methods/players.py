@@ -2,11 +2,15 @@
 
 Where features come in one by one, some state has none of them, and a Transformer without any key answers whatever its
 code happens to do. So something always stays: the tokens that the tokenizer added ([CLS], [SEP], a beginning of
-sequence), and where it added none the first token, on which the others lean. What stays gets score 0.
+sequence), and where it added none the first token, on which the others lean; and beside them what the user names, such
+as the words of a template. Context that is no feature (a given continuation) stays in any case. What stays gets score
+0.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +20,23 @@ from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 from looprop.removal.set_function import SetFunction
 
-Keep = Literal["special", "none"]
-"""What always stays: special tokens, or nothing (tensors and images, where "nothing there" is zero)."""
+Keep = str | Sequence[int | str]
+"""What always stays: "special" (special tokens, or the first token where there is none), "none" (nothing: for tensors
+and images, where "nothing there" is zero), or features beside the special ones: numbers (`3`, `4-9`) or names, as a
+list or parted by commas."""
+
+WORDS = ("special", "none")
 
 
-def check_game_options(keep: str, removal: str | None) -> None:
-    """Raise for options that no game has."""
-    if keep not in get_args(Keep):
-        raise UnknownNameError("kept part", str(keep), get_args(Keep))
+def check_game_options(keep: Keep, removal: str | None) -> Keep:
+    """What stays, as plain data; options that no game has raise."""
     if removal is not None and removal not in get_args(Removal):
         raise UnknownNameError("removal", str(removal), get_args(Removal))
+    if isinstance(keep, str) and keep.strip():
+        return keep
+    if isinstance(keep, Sequence) and keep and all(type(part) is int or isinstance(part, str) for part in keep):
+        return list(keep)
+    raise InputError(f"keep must be 'special', 'none', or numbers or names of features, got {keep!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +52,7 @@ class Players:
 
     def __call__(self, sets: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The target's value when only a set of players is there, beside what always stays: (N, n) -> (N,)."""
-        keep = np.ones((len(sets), len(self.players) + len(self.stays)), dtype=bool)
-        keep[:, self.players] = sets
-        return self.value(keep)
+        return self.value(self._kept(sets))
 
     def __len__(self) -> int:
         return len(self.players)
@@ -59,27 +68,40 @@ class Players:
         """The cost of every player by itself, and of none: only their own rows are run, beside those that stay, where
         rows can be left out.
         """
-        subject = self.value.subject
-        if self.value.way == "plain":
-            return len(self.players) + 1.0
-        length = len(subject.encoded) + subject.adapter.leading_positions(subject.encoded)
-        staying = {p for i in self.stays for p in subject.features[i]} | set(subject.encoded.fixed)
-        always = len(staying | set(subject.rows_read))
-        own = sum(len(set(subject.features[i]) - set(subject.rows_read)) for i in self.players)
-        return (own + (len(self.players) + 1) * always) / length
+        count = len(self.players)
+        return float(self.set_cost(np.eye(count + 1, count, dtype=bool)).sum())
 
     @property
     def about(self) -> dict[str, Any]:
-        """What stays, by name, for the result."""
-        encoded, features = self.value.subject.encoded, self.value.subject.features
-        return {"stays": [" ".join(encoded.names[i] for i in features[number]) for number in self.stays]}
+        """What stays, by name, for the result: features, and context that is none."""
+        subject = self.value.subject
+        context = [subject.encoded.names[i] for i in sorted(subject.encoded.fixed)]
+        said = {"stays": [_name(subject, number) for number in self.stays]}
+        return {**said, "context": context} if context else said
+
+    def set_cost(self, sets: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The cost of each set of players in forward passes: the share of rows that is run, where rows can be left
+        out.
+        """
+        return self.value.cost(self._kept(sets))
+
+    def _kept(self, sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        keep = np.ones((len(sets), len(self.players) + len(self.stays)), dtype=bool)
+        keep[:, self.players] = sets
+        return keep
+
+
+def _name(subject: Subject, feature: int) -> str:
+    return " ".join(subject.encoded.names[i] for i in subject.features[feature])
 
 
 def players_of(subject: Subject, *, keep: Keep = "special", removal: Removal | None = None) -> Players:
     """The game of a subject."""
     value = SetFunction(subject, removal=removal)
     special = [all(subject.encoded.special[i] for i in group) for group in subject.features]
-    stays = np.flatnonzero(special) if keep == "special" else np.array([], dtype=np.int64)
+    stays = np.array([], dtype=np.int64) if keep == "none" else np.flatnonzero(special)
+    if keep not in WORDS:
+        stays = np.union1d(stays, named_features(subject, keep)).astype(np.int64)
     if not len(stays) and value.removal != "zero":
         if keep == "none" and not subject.something_stays:
             raise InputError(
@@ -91,3 +113,24 @@ def players_of(subject: Subject, *, keep: Keep = "special", removal: Removal | N
     if not len(players):
         raise InputError("every feature of this input always stays: there is nothing to share the answer among")
     return Players(value, players, stays)
+
+
+def named_features(subject: Subject, keep: Keep) -> list[int]:
+    """The numbers of the features that are named: by number, by a range of numbers, or by what they are called,
+    wherever that stands.
+    """
+    count = len(subject.features)
+    names = [_name(subject, number) for number in range(count)]
+    found: list[int] = []
+    for part in [p.strip() for p in keep.split(",")] if isinstance(keep, str) else keep:
+        span = re.fullmatch(r"(\d+)(?:-(\d+))?", str(part))
+        if span and part not in names:
+            first, last = int(span[1]), int(span[2] or span[1])
+            if not first <= last < count:
+                raise InputError(f"keep names feature {part}; features run from 0 to {count - 1}")
+            found += range(first, last + 1)
+        elif part in names:
+            found += [number for number, name in enumerate(names) if name == part]
+        elif part != "special":
+            raise UnknownNameError("kept feature", str(part), {*names, *WORDS})
+    return found

@@ -4,21 +4,27 @@ phi_i = sum over S without i of |S|! (n - |S| - 1)! / n! (f(S + i) - f(S))
 """
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
-from looprop.errors import InputError
+from looprop.errors import InputError, UnknownNameError
+from looprop.games.sampling import fewest_evaluations, shapley_by_sets
 from looprop.games.values import all_sets, exact_shapley, sampled_shapley
 from looprop.methods.base import Attribution, Method
 from looprop.methods.players import Keep, Players, check_game_options, players_of
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 
+By = Literal["sets", "orders"]
+
 
 class Shapley(Method):
-    """Exact over all sets where those are no more than the orders would ask for (up to 12 features by default), by
-    antithetic orders above.
+    """Exact over all sets where those are no more than the samples would ask for (up to 12 features by default),
+    sampled above.
 
-    samples: orders at the most. tolerance: they end when the standard error of every score is at most this share of the
-    largest score. The errors are part of the result (`details`).
+    samples: as many evaluations as so many orders ask for, at the most. tolerance: sampling ends when the standard
+        error of every score is at most this share of the largest score. The errors are part of the result (`details`).
+    by: what is sampled: "sets" with their complements, what a smooth game says of them taken off (`games/sampling.py`),
+        or "orders" in antithetic pairs, which need several times as many evaluations for the same error.
     """
 
     name = "shapley"
@@ -29,6 +35,7 @@ class Shapley(Method):
     order = 12
     coarse = "shapley[samples=8]"
     demo = "shapley[samples=16]"
+    text_options = frozenset({"keep"})
     limits = """
         *Claims:* a feature's share of the answer, the only one that adds up (f(x) - f(nothing)), treats like features
         alike and gives nothing to those that do nothing.
@@ -46,18 +53,22 @@ class Shapley(Method):
         *,
         samples: int = 400,
         tolerance: float = 0.02,
+        by: By = "sets",
         keep: Keep = "special",
         removal: Removal | None = None,
         seed: int = 0,
     ) -> None:
-        check_game_options(keep, removal)
+        keep = check_game_options(keep, removal)
         if type(samples) is not int or samples < 2:
             raise InputError(f"samples must be an integer >= 2, got {samples!r}")
         if not isinstance(tolerance, int | float) or not tolerance >= 0:
             raise InputError(f"tolerance must be a number >= 0, got {tolerance!r}")
+        if by not in get_args(By):
+            raise UnknownNameError("way to sample", str(by), get_args(By))
         if type(seed) is not int or seed < 0:
             raise InputError(f"seed must be an integer >= 0, got {seed!r}")
-        self.samples, self.tolerance, self.keep, self.removal, self.seed = samples, tolerance, keep, removal, seed
+        self.samples, self.tolerance, self.by, self.seed = samples, tolerance, by, seed
+        self.keep, self.removal = keep, removal
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """One share per feature."""
@@ -76,7 +87,13 @@ class Shapley(Method):
         return Attribution(players.spread(shares), cost=0.0, details=details)
 
     def _sampled(self, players: Players) -> Attribution:
-        found = sampled_shapley(players, len(players), tolerance=self.tolerance, most=self.samples, seed=self.seed)
+        count, most = len(players), self.samples * len(players)
+        by: By = self.by if most >= fewest_evaluations(count) else "orders"
+        if by == "sets":
+            found = shapley_by_sets(players, count, tolerance=self.tolerance, most=most, seed=self.seed)
+        else:
+            found = sampled_shapley(players, count, tolerance=self.tolerance, most=self.samples, seed=self.seed)
         errors = players.spread(found.errors).tolist()
-        more = {"exact": False, "orders": found.orders, "errors": errors, "largest_error": float(found.errors.max())}
+        more = {"exact": False, "by": by, "evaluations": found.evaluations, "errors": errors}
+        more["largest_error"] = float(found.errors.max())
         return Attribution(players.spread(found.shares), cost=0.0, details={**players.about, **more})

@@ -75,6 +75,19 @@ class SetFunction:
         shortcut = self._run.shortcut
         return "plain" if shortcut is None else shortcut.name
 
+    def cost(self, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """What each row of a matrix of kept features (N, F) costs to compute, in forward passes of the intact input:
+        the share of the rows of the sequence that is run, (N,).
+        """
+        shortcut = self._run.shortcut
+        if shortcut is None:
+            return np.ones(len(keep))
+        subject = self.subject
+        length = len(subject.encoded) + subject.adapter.leading_positions(subject.encoded)
+        lengths = shortcut.lengths(self._tokens(keep)).numpy().astype(np.float64)
+        shares: NDArray[np.float64] = lengths / length
+        return shares
+
     def report(self) -> dict[str, Any]:
         """How variants were run, how many were computed in a second way, too, and why a shortcut was given up."""
         said = {} if self._run.fell_back is None else {"fell_back": self._run.fell_back}
