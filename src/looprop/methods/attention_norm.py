@@ -1,0 +1,62 @@
+"""Attention times the norm of what it reads, over the layers (after Kobayashi et al. 2020).
+
+C(l)_ij = | (A_1ij V_1j, ..., A_Hij V_Hj) |, rows to one, then rolled out as attention is:  (C(l) + I) / 2
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from looprop.methods.attention_layers import (
+    attention_layers,
+    check_tokens,
+    read_rows,
+    rollout,
+    rows_to_one,
+    values_of,
+    weights_of,
+)
+from looprop.methods.base import Attribution, Method
+from looprop.models.subject import Subject
+
+
+class AttentionNorm(Method):
+    """Rollout in which a weight counts as much as the vector that it weighs. Cost 1.
+
+    residual: count the residual connection as half of every layer, or leave it out.
+    """
+
+    name = "attention-norm"
+    title = "Attention times norm"
+    short = "Attention x norm"
+    summary = "product over the layers of attention times the norm of the values that it weighs"
+    cost = "1"
+    kind = "weight"
+    order = 44
+    inputs = ("text", "image")
+    limits = """
+        *Claims:* where attention could have brought information from, with tokens that hold little (attention sinks)
+        counted as little.
+
+        Do not trust it about direction or class: it is the same for every target and never negative. The projection
+        after attention is not seen at an attention site, and is left out of the norm.
+        """
+
+    def __init__(self, *, residual: bool = True) -> None:
+        self.residual = residual
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """The row of the rolled-out matrix that is read out."""
+        return [self._attribute(subject) for subject in subjects]
+
+    def _attribute(self, subject: Subject) -> Attribution:
+        check_tokens(subject, self.name)
+        with attention_layers(subject.adapter, subject.encoded, self.name) as (_, layers):
+            maps = []
+            for layer in layers:
+                # Several sites of one layer weigh several sets of values with the same weights.
+                squares = torch.stack([values_of(site).square().sum(-1) for site in layer]).sum(0)  # (H, T)
+                sizes = (weights_of(layer[0]).square() * squares[:, None]).sum(0).sqrt()  # (T, T)
+                maps.append(rows_to_one(sizes))
+        flow = read_rows(subject, rollout(maps, residual=self.residual))
+        return Attribution(subject.group(flow.double().cpu().numpy()), cost=1.0)

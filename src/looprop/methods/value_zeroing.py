@@ -1,0 +1,70 @@
+"""Value zeroing (Mohebbi et al. 2023): how much the output of a block changes at i when the value of j is zeroed.
+
+C(l)_ij = 1 - cos(x_i, x_i without the value of j), rows to one;    scores: the read-out's row of C(L) ... C(1)
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from looprop.errors import InputError
+from looprop.intercept.blocks import Block, ZeroedValues, blocks_of
+from looprop.methods.attention_layers import INSTEAD, check_tokens, read_rows, rollout, rows_to_one
+from looprop.methods.base import Attribution, Method
+from looprop.models.subject import Subject
+
+# Positions of one internal batch.
+TOKENS = 4096
+
+
+class ValueZeroing(Method):
+    """Context mixing of whole blocks, measured by running them without one value each, and rolled out. Cost T + 1."""
+
+    name = "value-zeroing"
+    title = "Value zeroing"
+    summary = "change of each block's output when one token's value is zeroed, over the layers"
+    cost = "T + 1"
+    kind = "weight"
+    order = 45
+    inputs = ("text", "image")
+    limits = """
+        *Claims:* how much each block's output at one position depends on what it reads from another.
+
+        Do not trust it about direction or class: it is the same for every target and never negative. It costs as much
+        as leave-one-out, which says what happens to the answer itself.
+        """
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """The row of the rolled-out matrix that is read out."""
+        return [self._attribute(subject) for subject in subjects]
+
+    @torch.no_grad()
+    def _attribute(self, subject: Subject) -> Attribution:
+        check_tokens(subject, self.name)
+        adapter, encoded = subject.adapter, subject.encoded
+        length = adapter.leading_positions(encoded) + len(encoded)
+        with adapter.evaluating():
+            with blocks_of(adapter.model) as blocks:
+                adapter.forward(encoded.inputs, positions=subject.target.positions)
+            sites = adapter.attention_sites(encoded)
+            if len(blocks) != sites or any(tuple(b.output.shape[:2]) != (1, length) for b in blocks):
+                raise InputError(
+                    f"value-zeroing needs modules that hold one attention site each and hand on the stream of "
+                    f"positions, and {adapter.name} has {len(blocks)} such for {sites} sites: {INSTEAD}"
+                )
+            maps = [rows_to_one(changes(block, length)) for block in blocks]
+        flow = read_rows(subject, rollout(maps, residual=False))
+        return Attribution(subject.group(flow.double().cpu().numpy()), cost=len(encoded) + 1.0)
+
+
+def changes(block: Block, length: int) -> Tensor:
+    """1 - cos of a block's output at i (rows) with and without the value of j (columns): (T, T)."""
+    kept = 1.0 - torch.eye(length, dtype=block.output.dtype, device=block.output.device)
+    found = []
+    size = max(1, TOKENS // length)
+    for part in (kept[first : first + size] for first in range(0, length, size)):
+        with ZeroedValues(part):
+            out = block.run(len(part))
+        found.append(1.0 - torch.cosine_similarity(out, block.output, dim=-1))  # (variants, T)
+    return torch.cat(found).T.clamp(min=0)
