@@ -1,4 +1,4 @@
-"""How a method is named: `name`, or `name[option=value;option=value]`."""
+"""How a method is named: `name`, or `name[option=value;option=value]`; several are parted by commas."""
 
 import re
 from functools import lru_cache
@@ -13,3 +13,12 @@ def split_name(method: str) -> tuple[str, str]:
     """
     match = re.fullmatch(r"([\w-]+)(?:\[(.*)\])?", method.strip())
     return (method.strip(), "") if match is None else (match[1], match[2] or "")
+
+
+def split_names(names: str) -> list[str]:
+    """Names that are parted by commas; those inside brackets part options.
+
+    >>> split_names("loo, shapley[samples=8,seed=1]")
+    ['loo', 'shapley[samples=8,seed=1]']
+    """
+    return [name.strip() for name in re.split(r",(?![^\[]*\])", names)]

@@ -36,8 +36,9 @@ def validator() -> Any:
 
 
 def test_the_schema_names_every_field_and_no_other() -> None:
-    data = make().to_dict()
-    assert set(PUBLISHED["properties"]) == set(PUBLISHED["required"]) == set(data)
+    data = make(loo_matters=False).to_dict()
+    assert set(PUBLISHED["properties"]) == {*PUBLISHED["required"], "no_feature_matters"} == set(data)
+    assert set(make().to_dict()) == set(PUBLISHED["required"])
     assert PUBLISHED["properties"]["version"]["const"] == data["version"] == VERSION
     assert PUBLISHED["properties"]["schema"]["const"] == data["schema"] == SCHEMA
     parts = {f"{metric}{end}" for metric in METRICS for end in ("", "-low", "-high", "-n", "-undefined")}
@@ -50,7 +51,12 @@ def test_no_metric_is_named_like_an_entry_of_another() -> None:
 
 
 def test_data_fit(validator: Any) -> None:
-    for e in (make(), make(flipped=0.5), make(error="failed", cost=math.nan, **{"loo-r": math.nan})):
+    for e in (
+        make(),
+        make(flipped=0.5),
+        make(loo_matters=False),
+        make(error="failed", cost=math.nan, **{"loo-r": math.nan}),
+    ):
         validator.validate(json.loads(json.dumps(e.to_dict(), allow_nan=False)))
 
 

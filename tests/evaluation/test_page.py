@@ -67,13 +67,13 @@ def test_what_failed_is_known() -> None:
 
 def test_the_table_has_a_column_per_metric_and_marks_the_best_of_each() -> None:
     columns, rows = MIXED.table
-    assert [column.name for column in columns] == ["method", "LOO r", "MoRF", "ms", "cost", "failed"]
+    assert [column.name for column in columns] == ["method", "r to LOO, all", "MoRF", "ms", "cost", "failed"]
     assert [column.bars for column in columns] == [False, True, False, False, False, False]
     best = {
         column.name: [row[0] for row in rows if isinstance(row[j], Cell) and row[j].best]  # type: ignore[union-attr]
         for j, column in enumerate(columns)
     }
-    assert best["LOO r"] == ["better"], "leave-one-out has no part in its own r"
+    assert best["r to LOO, all"] == ["better"], "leave-one-out has no part in its own r"
     assert best["MoRF"] == ["undefined"], "lower is better"
     by_name = {str(row[0]): row for row in rows}
     assert by_name["failing"][-1] == Cell(1, text="1")
@@ -133,7 +133,7 @@ def test_the_identity_of_a_run_is_no_subtitle(tmp_path: Path) -> None:
 
 def test_numbers_of_the_table_have_two_decimals(tiny: Workbench) -> None:
     found = looprop.evaluate(tiny, TEXTS[:2], ["cp-lrp"], ["loo-r"])
-    assert cells(found._repr_html_())[:5] == ["method", "LOO r", "ms", "cost", "cp-lrp"]
+    assert cells(found._repr_html_())[:5] == ["method", "r to LOO, all", "ms", "cost", "cp-lrp"]
     assert cells(found._repr_html_())[5] == two_decimals(found["cp-lrp"].metrics["loo-r"].mean)
 
 

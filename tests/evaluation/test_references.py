@@ -1,14 +1,15 @@
 """The second reference in an evaluation: Shapley values where a metric asks for them, limits, random sets."""
 
 import math
+from html import unescape
 from itertools import permutations
 
 import numpy as np
 import pytest
 
 import looprop
-from looprop.errors import InputError, UnknownNameError
-from looprop.evaluation import known_shapley
+from looprop.errors import DataError, InputError, UnknownNameError
+from looprop.evaluation import Evaluation, known_shapley
 from looprop.evaluation.setup import make_setup
 from looprop.methods.shapley import Shapley
 from looprop.metrics import matters, pearson
@@ -116,7 +117,36 @@ def test_a_reference_that_does_not_exist_is_named(references: list[str], error: 
         make_setup(["cp-lrp"], references=references)
 
 
+def rows(matters: list[bool | None]) -> list[dict[str, object]]:
+    own = {"method": "cp-lrp", "error": "", "note": "", "flipped": None, "cost": 3.0, "seconds": 0.1, "loo-r": 0.5}
+    return [{**own, "example": str(i), "loo_matters": found} for i, found in enumerate(matters)]
+
+
+def test_texts_on_which_nothing_matters_are_counted_and_can_be_left_out() -> None:
+    found = Evaluation(rows([True, False, None, True]), ("loo-r",), "four texts")
+    assert found.to_dict()["no_feature_matters"] == {"loo": {"examples": 1, "of": 3}}
+    assert found.notes[0].startswith("On 1 of 3 examples no feature matters by itself to leave-one-out")
+    assert found.notes[0] in unescape(found._repr_html_())
+    assert found.summary[0].metrics["loo-r"].count == 4, "no text is left out of a mean silently"
+    left = found.mattering("loo")
+    assert [row["example"] for row in left.rows] == ["0", "3"]
+    assert left.title.startswith("four texts: 2 of 4 examples")
+    with pytest.raises(DataError, match="no example"):
+        Evaluation(rows([None, False]), ("loo-r",)).mattering()
+
+
+def test_where_everything_matters_there_is_nothing_to_say() -> None:
+    assert Evaluation(rows([True, True]), ("loo-r",)).notes == []
+
+
+def test_what_the_references_cost_is_said(tiny: Workbench) -> None:
+    found = looprop.evaluate(tiny, TEXTS[:1], ["random"], ["shapley-r"])
+    spent = found.rows[0]["reference_cost"]
+    assert spent >= 2 ** (len(found.rows[0]["scores"]) - 2), "every set of words"
+    assert f"cost {spent:.0f} forward passes an example" in found.notes[-1]
+
+
 def test_one_word_has_no_order(tiny: Workbench) -> None:
-    found = looprop.evaluate(tiny, ["film"], ["random"], ["naopc", "sensitivity-n", "infidelity", "shapley-r"])
+    found = looprop.evaluate(tiny, ["film"], ["random"], ["naopc", "sensitivity", "infidelity", "shapley-r"])
     assert not found.failed
-    assert all(math.isnan(found.rows[0][name]) for name in ("naopc", "sensitivity-n", "infidelity"))
+    assert all(math.isnan(found.rows[0][name]) for name in ("naopc", "sensitivity", "infidelity"))

@@ -83,9 +83,7 @@ def test_agreement_is_the_mean_of_scipys_r_and_turns_with_the_signs_of_sums() ->
     kept = [i for i in range(20) if i != 3]
     rs = [stats.pearsonr(maps[i], others[i]).statistic for i in kept]
     divided = [stats.pearsonr(maps[i] / maps[i].sum(), others[i] / others[i].sum()).statistic for i in kept]
-    absolute = [
-        stats.pearsonr(maps[i] / abs(maps[i]).sum(), others[i] / abs(others[i]).sum()).statistic for i in kept
-    ]
+    absolute = [stats.pearsonr(maps[i] / abs(maps[i]).sum(), others[i] / abs(others[i]).sum()).statistic for i in kept]
     assert found["raw"] == pytest.approx(np.mean(rs))
     assert found["sum"] == pytest.approx(np.mean(divided))
     assert found["turned"] == pytest.approx(np.mean(np.sign(rs) != np.sign(divided)))

@@ -24,6 +24,7 @@ from looprop.cli.options import (
 )
 from looprop.cli.shell import command, load_bench, progress, say
 from looprop.cli.summaries import check_success, hand_out
+from looprop.naming import split_names
 
 # Named in the help of the command.
 METHODS = ["loo", "looprop", "attnlrp", "cp-lrp", "random"]
@@ -35,6 +36,16 @@ Metrics = Annotated[
         "--metric",
         metavar="NAME",
         help="A metric; repeat for more. [default: those of the paper]",
+        show_default=False,
+    ),
+]
+References = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        metavar="NAME",
+        help="loo or shapley, whose correlations come first; repeat for both, or write loo,shapley. Shapley values are "
+        "dear: shapley[samples=64] limits them. [default: loo]",
         show_default=False,
     ),
 ]
@@ -55,6 +66,7 @@ def evaluate(
     data: Data,
     method: Methods = None,
     metric: Metrics = None,
+    reference: References = None,
     model: Model = None,
     limit: Limit = None,
     seed: Seed = 0,
@@ -75,8 +87,8 @@ def evaluate(
 ) -> None:
     """Measure methods on a data set.
 
-    Correlation with leave-one-out, removal curves, time and cost. Without --method: loo, looprop, attnlrp, cp-lrp and
-    random.
+    Correlation with leave-one-out or Shapley values, removal curves, time and cost. Without --method: loo, looprop,
+    attnlrp, cp-lrp and random.
     """
     methods = check_methods(method or METHODS)
     check_place(html, ".html")
@@ -86,14 +98,19 @@ def evaluate(
     with progress("loading the model"):
         bench = load_bench(model)
     from looprop.evaluation.evaluate import evaluate as measure
+    from looprop.evaluation.setup import make_setup
     from looprop.running.engines import describe
 
+    references = None if reference is None else [name for given in reference for name in split_names(given)]
+    for dear in make_setup(methods, metric, references=references).dear:
+        say(f"the metrics need {dear}")
     with progress("explaining and measuring", len(texts)) as advance:
         result = measure(
             bench,
             texts,
             methods=methods,
             metrics=metric,
+            references=references,
             yardsticks=yardsticks,
             protocol=protocol,  # type: ignore[arg-type]
             curve_features=curves,

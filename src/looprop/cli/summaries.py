@@ -31,6 +31,8 @@ def show_summary(result: "Evaluation", *, no_color: bool) -> None:
     console = output(no_color=no_color)
     console.print(result.title, style="bold", markup=False)
     console.print(data_table(*result.table))
+    for note in result.notes:
+        console.print(note, style="dim", markup=False)
 
 
 def check_success(result: "Evaluation") -> None:

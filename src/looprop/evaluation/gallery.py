@@ -12,8 +12,8 @@ from looprop.inputs.examples import Dataset
 from looprop.workbench import Workbench
 
 FOOTER = (
-    "LOO r: Pearson's correlation of a method's scores with exact leave-one-out, mean over sentences; beside it "
-    "without [CLS] and [SEP]. "
+    "r to LOO: Pearson's correlation of a method's scores with exact leave-one-out, without [CLS] and [SEP], mean over "
+    "sentences; beside it of all tokens. "
     "MoRF and LeRF: the mean logit while the most and the least relevant tokens are removed first; delta is their "
     "difference. "
     "Cost in forward passes per sentence."

@@ -1,33 +1,41 @@
-"""The summary of an evaluation as a table, the method closest to leave-one-out first: one description of columns and
+"""The summary of an evaluation as a table, the best method by the first metric first: one description of columns and
 cells, drawn by pages, notebooks and terminals.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from looprop.display import Cell, Column, card, escape, estimated, fragment, page, table, two_decimals
-from looprop.evaluation.summary import MethodSummary
+from looprop.display import Cell, Column, card, escape, estimated, fragment, page, paragraph, table, two_decimals
+from looprop.evaluation.summary import MethodSummary, is_reference
 from looprop.metrics import Metric, get_metric
 
 if TYPE_CHECKING:
     from looprop.evaluation.result import Evaluation
 
-HEADINGS = {"loo-r": "LOO r", "loo-r-no-special": "no special", "loo-r-paper": "LOO r", "morf": "MoRF", "lerf": "LeRF"}
-WITH_BARS = ("loo-r", "loo-r-paper", "delta")
+HEADINGS = {
+    "loo-r": "r to LOO, all",
+    "loo-r-no-special": "r to LOO",
+    "loo-r-paper": "r normalised, all",
+    "loo-r-paper-no-special": "r normalised",
+    "shapley-r": "r to Shapley, all",
+    "shapley-r-no-special": "r to Shapley",
+}
+"""Where a table has less room than for the title. All: of all tokens, special ones too."""
+WITH_BARS = ("loo-r-no-special", "loo-r-paper", "shapley-r-no-special", "delta", "naopc")
 
 SummaryTable = tuple[list[Column], list[list[str | Cell]]]
 """Columns and rows, as `looprop.display.table` and `looprop.display.terminal.data_table` take them."""
 
 
 def summary_table(evaluation: "Evaluation") -> SummaryTable:
-    """A column for every metric, with the best method marked (leave-one-out itself has no part in r), then time, cost
-    and, where a method failed, on how many examples.
+    """A column for every metric, with the best method marked (a reference has no part in what is measured against it),
+    then time, cost and, where a method failed, on how many examples.
     """
     metrics, some_failed = {name: get_metric(name) for name in evaluation.metrics}, bool(evaluation.failed)
     best = {name: _best(evaluation.summary, metric) for name, metric in metrics.items()}
     columns = [Column("method")]
     columns += [
-        Column(HEADINGS.get(name, name), bars=name in WITH_BARS, tip=metric.description)
+        Column(HEADINGS.get(name, metric.label), bars=name in WITH_BARS, tip=metric.description)
         for name, metric in metrics.items()
     ]
     columns += [Column("ms", tip="milliseconds per example"), Column("cost", tip="forward passes per example")]
@@ -46,19 +54,21 @@ def summary_table(evaluation: "Evaluation") -> SummaryTable:
 
 def _best(summary: Sequence[MethodSummary], metric: Metric) -> str | None:
     sign = 1 if metric.higher_is_better else -1
-    known = [s for s in summary if s.metrics[metric.name].count and not (s.method == "loo" and "loo" in metric.needs)]
+    known = [s for s in summary if s.metrics[metric.name].count and not is_reference(s.method, metric)]
     return max(known, key=lambda s: sign * s.metrics[metric.name].mean).method if known else None
 
 
 def summary_html(evaluation: "Evaluation") -> str:
-    """The table as HTML, with bars and intervals for the correlations and for delta."""
-    return table(*evaluation.table)
+    """The table as HTML, with bars and intervals for the correlations and for delta, and what there is to say of it."""
+    return table(*evaluation.table) + "".join(map(paragraph, evaluation.notes))
 
 
 def evaluation_page(evaluation: "Evaluation") -> str:
     """The whole page."""
     model = evaluation.about.get("model")
-    body = card(summary_html(evaluation), title="Methods, the one closest to leave-one-out first")
+    first = get_metric(evaluation.metrics[0]).label if evaluation.metrics else ""
+    title = f"Methods by {first}, the best first" if first else "Methods"
+    body = card(summary_html(evaluation), title=title)
     return page(evaluation.title, body, subtitle=model if isinstance(model, str) else "")
 
 

@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from looprop.display import number
-from looprop.errors import DataError, InputError
+from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.evaluation.page import SummaryTable, evaluation_fragment, evaluation_page, summary_table
-from looprop.evaluation.summary import MethodSummary, compare_methods, summarise_rows
+from looprop.evaluation.summary import MethodSummary, compare_methods, notes_of, summarise_rows, unmoved
 from looprop.files import check_folder_place, check_place, check_schema, plain, read_json, to_json, write_whole
-from looprop.metrics import Comparison, get_metric
+from looprop.metrics import REFERENCES, Comparison, get_metric
 from looprop.running import parts
 from looprop.running.parts import Row
 
@@ -63,10 +63,30 @@ class Evaluation:
 
     @cached_property
     def table(self) -> SummaryTable:
-        """The summary as columns and cells, the method closest to leave-one-out first: what pages, notebooks and
+        """The summary as columns and cells, the best method by the first metric first: what pages, notebooks and
         terminals show.
         """
         return summary_table(self)
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What a reader of the table must know: on how many examples a reference says that no feature matters, what
+        the references cost.
+        """
+        return notes_of(self.rows, self.metrics)
+
+    def mattering(self, reference: str = "loo") -> "Evaluation":
+        """The same evaluation without the examples on which no feature matters to a reference, by
+        `looprop.metrics.matters`, and without those of which that is not known; the title says how many are left.
+        """
+        if reference not in REFERENCES:
+            raise UnknownNameError("reference", reference, REFERENCES)
+        rows = [row for row in self.rows if row.get(f"{reference}_matters")]
+        if not rows:
+            raise DataError(f"there is no example on which a feature is known to matter to {REFERENCES[reference]}")
+        left, all_ = (len({row["example"] for row in of}) for of in (rows, self.rows))
+        title = f"{self.title}: {left} of {all_} examples, on which a feature matters to {REFERENCES[reference]}"
+        return replace(self, rows=rows, title=title)
 
     @property
     def failed(self) -> dict[str, int]:
@@ -94,7 +114,7 @@ class Evaluation:
                 return found
         raise DataError(f"there is no method {method!r} in this evaluation; there are {', '.join(self.methods)}")
 
-    def compare(self, metric: str = "loo-r") -> tuple[Comparison, ...]:
+    def compare(self, metric: str = "loo-r-no-special") -> tuple[Comparison, ...]:
         """Which method beats which by a metric: two-sided paired tests over examples with Holm's correction."""
         return compare_methods(self.rows, metric, metrics=self.metrics, seed=self.seed)
 
@@ -121,6 +141,8 @@ class Evaluation:
             "about": plain(self.about, "about"),
         }
         data |= {"metrics": list(self.metrics), "confidence": self.confidence, "seed": self.seed}
+        still = {name: {"examples": count, "of": total} for name, (count, total) in unmoved(self.rows).items()}
+        data |= {"no_feature_matters": still} if still else {}
         return data | {"summary": [plain(found.to_dict(), found.method) for found in self.summary]}
 
     @staticmethod

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
-from looprop.metrics import Comparison, Estimate, bootstrap_mean, compare_all, get_metric
+from looprop.metrics import MATTERS, REFERENCES, Comparison, Estimate, Metric, bootstrap_mean, compare_all, get_metric
 from looprop.running.parts import Row
 
 
@@ -89,19 +89,53 @@ def values_of(rows: Sequence[Row], metric: str) -> dict[str, list[float]]:
     return values
 
 
+def is_reference(method: str, metric: Metric) -> bool:
+    """Is a method what this metric compares with?"""
+    return method in metric.needs
+
+
+def unmoved(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
+    """On how many examples no feature matters to a reference, and of how many that is known, by reference."""
+    by_example = {row["example"]: row for row in rows if not row["error"]}
+    found = {}
+    for reference in REFERENCES:
+        known = [row for row in by_example.values() if row.get(f"{reference}_matters") is not None]
+        if known:
+            found[reference] = (sum(not row[f"{reference}_matters"] for row in known), len(known))
+    return found
+
+
+def notes_of(rows: Sequence[Row], metrics: Sequence[str]) -> list[str]:
+    """What a reader of the means must know: where a reference has nothing to say, and what references cost."""
+    needs = {need for name in metrics for need in get_metric(name).needs}
+    said = []
+    for reference, (count, total) in unmoved(rows).items():
+        if reference in needs and count:
+            said.append(
+                f"On {count} of {total} examples no feature matters by itself to {REFERENCES[reference]}: none has "
+                f"{100 * MATTERS:g} % of f(x) - f(nothing), and a correlation there is made of noise. The means have "
+                f"them in; mattering({reference!r}) leaves them out."
+            )
+    spent = {row["example"]: row["reference_cost"] for row in rows if row.get("reference_cost") is not None}
+    if spent and needs & {"shapley", "aopc_limits", "removed_drops"}:
+        said.append(f"What methods are measured with cost {_mean(list(spent.values())):.0f} forward passes an example.")
+    inexact = {row["example"] for row in rows if row.get("limits_exact") is False}
+    if inexact and "aopc_limits" in needs:
+        said.append(f"The limits of AOPC are those of a beam search on {len(inexact)} examples, exact on the others.")
+    return said
+
+
 def compare_methods(
     rows: Sequence[Row], metric: str, *, metrics: Sequence[str], seed: int = 0
 ) -> tuple[Comparison, ...]:
     """Every pair of methods: which is better by this metric, and how sure that is after Holm's correction.
 
-    Leave-one-out takes no part where it is itself the reference.
+    Leave-one-out takes no part where it is itself the reference, nor do Shapley values.
     """
     if metric not in metrics:
         raise UnknownNameError("metric of this evaluation", metric, metrics)
     values = {
-        method: own
-        for method, own in values_of(rows, metric).items()
-        if method != "loo" or "loo" not in get_metric(metric).needs
+        method: own for method, own in values_of(rows, metric).items() if not is_reference(method, get_metric(metric))
     }
     return compare_all(values, higher_is_better=get_metric(metric).higher_is_better, seed=seed)
 

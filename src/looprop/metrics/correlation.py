@@ -201,7 +201,7 @@ def _centred_unit(values: Vector) -> Vector | None:
 # ----- the metrics of these numbers
 
 
-REFERENCES: Mapping[Reference, str] = MappingProxyType({"loo": "leave-one-out", "shapley": "Shapley values"})
+REFERENCES: Mapping[str, str] = MappingProxyType({"loo": "leave-one-out", "shapley": "Shapley values"})
 """What scores can be compared with, and what it is called in descriptions."""
 TITLES: Mapping[Reference, str] = MappingProxyType({"loo": "LOO", "shapley": "Shapley"})
 

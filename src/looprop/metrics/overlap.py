@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from looprop.errors import InputError
 from looprop.metrics.base import Vector, finite_vector, register
-from looprop.metrics.correlation import REFERENCES, TITLES, reference_metric
+from looprop.metrics.correlation import TITLES, reference_metric
 
 TOP = (1, 3)
 """The numbers of features for which there is a metric."""
@@ -41,7 +41,7 @@ def _overlap(scores: Vector, reference: Vector, k: int) -> float:
     return float(sum(np.sign(scores[i]) == np.sign(reference[i]) for i in ours & theirs)) / k
 
 
-for _reference in REFERENCES:
+for _reference in TITLES:
     for _k in TOP:
         for _with_special in (True, False):
             register(

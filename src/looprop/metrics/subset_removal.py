@@ -1,4 +1,4 @@
-"""What scores say of sets of features, against what the model does without them: the metrics sensitivity-n and
+"""What scores say of sets of features, against what the model does without them: the metrics sensitivity and
 infidelity. Both look at the same random sets, drawn once per text; what always stays is in none of them.
 
 Sensitivity-n (Ancona et al., ICLR 2018): over sets S of n features, the correlation of what the scores say with what
@@ -108,7 +108,8 @@ def _arguments(case: Case) -> tuple[Vector, Sets, Vector]:
 
 register(
     Metric(
-        name="sensitivity-n",
+        name="sensitivity",
+        title="sensitivity-n",
         description="r between summed scores of sets of features and the drop without them, mean over three sizes",
         higher_is_better=True,
         needs=frozenset({"removed_drops"}),

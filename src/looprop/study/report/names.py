@@ -33,6 +33,6 @@ def title_of(metric: str) -> str:
     """What tables call a metric; one that is not known here keeps its name.
 
     >>> title_of("loo-r"), title_of("delta"), title_of("of another time")
-    ('LOO r', 'delta', 'of another time')
+    ('r to LOO, special tokens too', 'delta', 'of another time')
     """
     return get_metric(metric).label if metric in metric_names() else metric

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from looprop.display.data import number
 from looprop.evaluation.result import Evaluation
-from looprop.evaluation.summary import MethodSummary
+from looprop.evaluation.summary import MethodSummary, is_reference
 from looprop.metrics import get_metric
 from looprop.naming import split_name
 from looprop.study.published import OF_TEXTS, PAPER_LAYERS, published
@@ -14,19 +14,27 @@ from looprop.study.report.names import name_of, title_of
 from looprop.study.run import Run
 
 
+LEADING = ("loo-r-no-special", *OF_TEXTS)
+"""The columns of the first table."""
+
+DECIDING = ("loo-r-no-special", "shapley-r-no-special", "naopc")
+"""By these methods are compared in pairs."""
+CORRELATION = ("-r", "-r-no-special")
+
+
 def text_tables(run: Run) -> list[Grid]:
     """All tables of a run."""
     evaluation = run.evaluation()
     return [
         main_table(run, evaluation, evaluation.methods, run.experiment),
         other_metrics(evaluation),
-        _who_is_closer(evaluation),
+        *(_who_is_closer(evaluation, metric) for metric in DECIDING if metric in evaluation.metrics),
     ]
 
 
 def main_table(run: Run, evaluation: Evaluation, methods: Sequence[str], title: str) -> Grid:
-    """The paper's four metrics, ours beside the paper's."""
-    shown = [metric for metric in OF_TEXTS if metric in evaluation.metrics]
+    """The correlation without special tokens, then the paper's four metrics, ours beside the paper's."""
+    shown = [metric for metric in LEADING if metric in evaluation.metrics]
     best = {metric: _best(evaluation, methods, metric) for metric in shown}
     rows: list[Cells] = []
     for method in methods:
@@ -40,8 +48,8 @@ def main_table(run: Run, evaluation: Evaluation, methods: Sequence[str], title: 
         rows.append([*cells, fewest_to_most, number(summary.cost, signed=False)])
     note = (
         "n: examples; cost: forward passes per example; in brackets 95 % bootstrap intervals. "
-        "The paper's numbers are those of its own models (BERT-base)."
-    )
+        "The paper's numbers are those of its own models (BERT-base). " + " ".join(evaluation.notes)
+    ).strip()
     metrics = [title_of(metric) for metric in shown]
     printed = any(isinstance(cell, Measured) and cell.paper is not None for row in rows for cell in row)
     where = f"{title}: {run.data_title}, {run.model}"
@@ -57,15 +65,15 @@ def _published(run: Run, method: str) -> dict[str, float]:
 def _best(evaluation: Evaluation, methods: Sequence[str], metric: str) -> str | None:
     """The best of these methods; leave-one-out takes no part where it is itself the reference."""
     sign = 1 if get_metric(metric).higher_is_better else -1
-    reference = "loo" if "loo" in get_metric(metric).needs else None
-    means = {m: sign * evaluation[m].metrics[metric].mean for m in methods if m != reference}
+    rivals = [m for m in methods if not is_reference(m, get_metric(metric))]
+    means = {m: sign * evaluation[m].metrics[metric].mean for m in rivals}
     defined = {m: mean for m, mean in means.items() if not math.isnan(mean)}
     return max(defined, key=lambda m: defined[m]) if defined else None
 
 
 def other_metrics(evaluation: Evaluation) -> Grid:
     """The other metrics, and how long each method took."""
-    others = [metric for metric in evaluation.metrics if metric not in OF_TEXTS]
+    others = [metric for metric in evaluation.metrics if metric not in LEADING]
     titles = [title_of(metric) for metric in others]
     header = ["method", *titles, "sign flips", "undefined r", "errors", "warnings", "seconds"]
     rows = [_other_cells(summary, others) for summary in evaluation.summary]
@@ -79,7 +87,8 @@ def other_metrics(evaluation: Evaluation) -> Grid:
 def _other_cells(summary: MethodSummary, others: Sequence[str]) -> Cells:
     estimates = (summary.metrics[metric] for metric in others)
     flips = "–" if summary.flipped is None else f"{100 * summary.flipped:.0f} %"
-    counts = [str(summary.metrics["loo-r"].undefined), str(summary.errors), str(summary.notes)]
+    undefined = next((e.undefined for name, e in summary.metrics.items() if name.endswith(CORRELATION)), 0)
+    counts = [str(undefined), str(summary.errors), str(summary.notes)]
     return [
         name_of(summary.method),
         *(Measured(e.mean, e.low, e.high, e.count) for e in estimates),
@@ -89,7 +98,7 @@ def _other_cells(summary: MethodSummary, others: Sequence[str]) -> Cells:
     ]
 
 
-def _who_is_closer(evaluation: Evaluation) -> Grid:
+def _who_is_closer(evaluation: Evaluation, metric: str) -> Grid:
     rows: list[Cells] = [
         [
             name_of(c.better),
@@ -99,8 +108,8 @@ def _who_is_closer(evaluation: Evaluation) -> Grid:
             f"{c.adjusted_p:.2g}",
             f"{c.test.wins} / {c.test.ties} / {c.test.losses}",
         ]
-        for c in evaluation.compare("loo-r")
+        for c in evaluation.compare(metric)
     ]
     note = "Two-sided sign-flip tests over examples; adjusted by Holm's method for all pairs."
     header = ["better", "worse", "difference", "p", "adjusted p", "wins / ties / losses"]
-    return Grid("Who is closer to leave-one-out (LOO r)", header, rows, note)
+    return Grid(f"Who is ahead, by {title_of(metric)}", header, rows, note)
