@@ -164,9 +164,7 @@ def explain_by(
     found = Explanations()
     with progress(methods[0], len(methods)) as advance:
         for i, (name, one) in enumerate(zip(methods, made, strict=True)):
-            explanation = bench.explain(
-                item, one, target=target, features=features, truncation=truncate, check=check
-            )
+            explanation = bench.explain(item, one, target=target, features=features, truncation=truncate, check=check)
             found.append(replace(explanation, method=name))
             advance(methods[i + 1] if i + 1 < len(methods) else "")
     return found

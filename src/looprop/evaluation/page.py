@@ -35,7 +35,9 @@ def summary_table(evaluation: "Evaluation") -> SummaryTable:
     best = {name: _best(evaluation.summary, metric) for name, metric in metrics.items()}
     columns = [Column("method")]
     columns += [
-        Column(HEADINGS.get(name, metric.label), bars=name in WITH_BARS, tip=metric.description)
+        Column(
+            HEADINGS.get(name, metric.label), bars=name in (*WITH_BARS, evaluation.metrics[0]), tip=metric.description
+        )
         for name, metric in metrics.items()
     ]
     columns += [Column("ms", tip="milliseconds per example"), Column("cost", tip="forward passes per example")]

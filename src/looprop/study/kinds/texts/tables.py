@@ -13,7 +13,6 @@ from looprop.study.report.grids import Cells, Grid, Measured
 from looprop.study.report.names import name_of, title_of
 from looprop.study.run import Run
 
-
 LEADING = ("loo-r-no-special", *OF_TEXTS)
 """The columns of the first table."""
 
