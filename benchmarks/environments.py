@@ -34,6 +34,7 @@ PEERS = {
         ("ferret-xai", "transformers", "numpy"),
     ),
     "quantus": Peer(("quantus==0.6.0",), ("quantus", "transformers")),
+    "context-cite": Peer(("context-cite==0.0.4",), ("context-cite", "transformers")),
     "shap": Peer(("shap==0.51.0",), ("shap", "transformers")),
 }
 

@@ -146,7 +146,7 @@ def test_values_of_a_way_that_was_wrong_are_thrown_away(monkeypatch: Any) -> Non
     assert right is not None
     # What it gave before is altered where it is kept, and from now on it is wrong by more than rounding.
     for key in value.count.quick:
-        value._known[key] += 1.0
+        value._known[key] = value._known[key] + 1.0
     runner = right.runner
     object.__setattr__(right, "runner", lambda keep: runner(keep) + 0.01)
     two = leave_one_out(24)[:, None] & leave_one_out(24)

@@ -6,7 +6,9 @@ scripts without spaces end one wherever they stand.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from looprop.errors import InputError
 
 Span = tuple[int, int]
 """First character, and the first one after."""
@@ -79,6 +81,30 @@ def matches(text: str, pattern: re.Pattern[str], span: Span | None = None) -> li
     """Where a regular expression matches, and not nothing."""
     start, stop = span or (0, len(text))
     return [m.span() for m in pattern.finditer(text, start, stop) if m.end() > m.start()]
+
+
+def part_of(which: object, text: str, tokens: Sequence[Span]) -> Span:
+    """The tokens that are asked for, the first and the one after the last: characters "12:40" of a text, tokens 3:7 as
+    a slice, or one by its number. tokens: the characters of each.
+
+    >>> spans = [(0, 5), (5, 6), (6, 13)]
+    >>> [part_of(which, "Paris, France", spans) for which in ("6:", slice(0, 2), -1)]
+    [(2, 3), (0, 2), (2, 3)]
+    """
+    count = len(tokens)
+    if isinstance(which, str) and (found := re.fullmatch(r"\s*(\d*)\s*:\s*(\d*)\s*", which)):
+        start, stop = int(found[1] or 0), min(int(found[2] or len(text)), len(text))
+        inside = [i for i, span in enumerate(tokens) if span[0] < stop and span[1] > start]
+        part = (inside[0], inside[-1] + 1) if start < stop and inside else (0, 0)
+    elif isinstance(which, slice) and which.step in (None, 1):
+        part = which.indices(count)[:2]
+    elif type(which) is int and -count <= which < count:
+        part = (which % count, which % count + 1)
+    else:
+        raise InputError(f"a part of an answer is tokens, [3:7] of {count}, or characters, ['12:40'], got {which!r}")
+    if not part[0] < part[1]:
+        raise InputError(f"no token lies in {which!r}: there are {count} tokens and {len(text)} characters")
+    return part
 
 
 def _between(start: int, stop: int, cuts: Iterator[Span]) -> Iterator[Span]:

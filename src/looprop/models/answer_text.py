@@ -1,10 +1,8 @@
 """The text of an answer from its tokens: which characters each of them says."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
-from looprop.errors import InputError
 from looprop.models.token_targets import token_text
 
 Span = tuple[int, int]
@@ -49,19 +47,3 @@ def _given_offsets(tokenizer: Any, ids: Sequence[int], text: str) -> list[Span]:
         return []
     encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     return [tuple(span) for span in encoding["offset_mapping"]] if encoding["input_ids"] == list(ids) else []
-
-
-def place_of_characters(which: str, text: str, offsets: Sequence[Span]) -> tuple[int, int]:
-    """The tokens that hold the characters "12:40" of a text: the first, and the one after the last.
-
-    >>> place_of_characters("6:", "Paris, France", [(0, 5), (5, 6), (6, 13)])
-    (2, 3)
-    """
-    found = re.fullmatch(r"\s*(\d*)\s*:\s*(\d*)\s*", which)
-    if found is None:
-        raise InputError(f"characters of an answer are written '12:40', got {which!r}")
-    start, stop = int(found[1] or 0), min(int(found[2] or len(text)), len(text))
-    inside = [i for i, span in enumerate(offsets) if span[0] < stop and span[1] > start]
-    if not start < stop or not inside:
-        raise InputError(f"no token of the answer lies in {which!r}: its text has {len(text)} characters")
-    return inside[0], inside[-1] + 1

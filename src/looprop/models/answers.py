@@ -8,7 +8,8 @@ import torch
 
 from looprop.errors import InputError
 from looprop.models.adapter import Intact
-from looprop.models.answer_text import place_of_characters, spoken
+from looprop.inputs.splitting import part_of
+from looprop.models.answer_text import spoken
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.context import WITH_TEMPLATE, WITHOUT_TEMPLATE, context_prompt
 from looprop.models.conversation import Messages, laid_out
@@ -90,17 +91,7 @@ class Answer:
         """The same answer, of which a part is asked for: tokens a[3:7], or characters a["12:40"] of its text, snapped
         to the tokens that hold them.
         """
-        count = len(self.ids)
-        if isinstance(which, str):
-            part = place_of_characters(which, self.text, self.offsets)
-        elif isinstance(which, slice) and which.step in (None, 1):
-            part = which.indices(count)[:2]
-        elif type(which) is int and -count <= which < count:
-            part = (which % count, which % count + 1)
-        else:
-            raise InputError(f"an answer of {count} tokens is cut by tokens, a[3:7], or by characters, got {which!r}")
-        if not part[0] < part[1]:
-            raise InputError(f"no token of the answer lies in {which!r}: it has {count} tokens")
+        part = part_of(which, self.text, self.offsets)
         return replace(self, part=part)
 
     def without(

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from looprop.errors import TargetError
 from looprop.intercept.attention import SiteBias
@@ -29,11 +30,14 @@ FEW = 2
 class Values:
     """Values of the set function under one kind of removal and precision.
 
-    by_subset: the target's value by kept positions, packed. asked, computed: how many subsets were asked for, and how
-    many had to be computed. quick: which of them by a shortcut.
+    by_subset: what the target's value is the sum of (`Target.parts`), by kept positions, packed: targets of one
+    continuation that count other tokens of it share them. told: values that were computed elsewhere, with what counted.
+    asked, computed: how many subsets were asked for, and how many had to be computed. quick: which of them by a
+    shortcut.
     """
 
-    by_subset: dict[bytes, float] = field(default_factory=dict)
+    by_subset: dict[bytes, Tensor] = field(default_factory=dict)
+    told: dict[tuple[bytes, tuple[int, int] | None], float] = field(default_factory=dict)
     quick: set[bytes] = field(default_factory=set)
     asked: int = 0
     computed: int = 0
@@ -48,8 +52,8 @@ class Values:
 class Known:
     """What is known of a subject already, shared by every method and metric that asks.
 
-    output: the target's value on the intact input. size, dtype: of its largest logit. path: the sequence of operations
-    that gave it. answer_rows: where it is read from.
+    output: the target's value on the intact input. parts: what that is the sum of (P,). size, dtype: of its largest
+    logit. path: the sequence of operations that gave it. answer_rows: where it is read from.
     values: of the set function, by removal and precision.
     biases: what attention adds to the scores of each site, once it was sought; None where that is not known.
     """
@@ -62,6 +66,7 @@ class Known:
     values: dict[tuple[str, str], Values] = field(default_factory=dict)
     biases: list[SiteBias] | None = None
     biases_sought: bool = False
+    parts: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +75,7 @@ class Subject:
 
     features: groups of positions; one score is asked for each. names, spans: what features are called and which
     characters they hold, where their tokens do not say it (sentences, documents). about: the answer and the parts of
-    the prompt as plain data, for results.
+    the prompt as plain data, for results. intact: what the model answers to the input as it is, where that is kept.
     """
 
     adapter: Adapter
@@ -81,6 +86,7 @@ class Subject:
     names: tuple[str, ...] | None = None
     spans: tuple[tuple[int, int], ...] | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+    intact: Intact | None = None
 
     def afresh(self, **changes: Any) -> Self:
         """The same subject, or one with changes, of which nothing is known."""
@@ -89,11 +95,14 @@ class Subject:
     def alone(self) -> Self:
         """The same subject, of which only the output is known: what others asked must make no method look cheaper."""
         own = self.output
-        return replace(self, known=Known(own, self.known.size, self.known.dtype, self.known.path))
+        known = self.known
+        return replace(self, known=Known(own, known.size, known.dtype, known.path, parts=known.parts))
 
     def learn(self, intact: Intact) -> None:
         """Note what the model answers to the input as it is."""
-        self.known.output = own = float(self.target.value(intact.logits[None])[0])
+        parts = self.target.parts(intact.logits[None]).double().cpu()
+        self.known.parts, self.known.output = parts[0], float(self.target.total(parts)[0])
+        own = self.known.output
         self.known.size, self.known.dtype = max(float(intact.logits.abs().max()), abs(own)), intact.logits.dtype
         self.known.path = intact.path
 
@@ -104,6 +113,29 @@ class Subject:
             self.learn(self.adapter.intact(self.encoded, positions=self.target.positions))
             assert self.known.output is not None
         return self.known.output
+
+    @property
+    def parts(self) -> Tensor:
+        """What the target's value on the intact input is the sum of: (P,)."""
+        if self.known.parts is None:
+            self.learn(self.adapter.intact(self.encoded, positions=self.target.positions))
+            assert self.known.parts is not None
+        return self.known.parts
+
+    def each(self) -> list[Self]:
+        """One subject for every token of the continuation. They share one input, and with it a forward pass where a
+        method allows it, and whatever removals were computed for any of them.
+        """
+        intact = (
+            self.adapter.intact(self.encoded, positions=self.target.positions) if self.intact is None else self.intact
+        )
+        self.learn(intact)
+        found = []
+        for target in self.target.each():
+            own = replace(self, target=target, known=Known(values=self.known.values))
+            own.learn(intact)
+            found.append(own)
+        return found
 
     @property
     def path(self) -> int:
@@ -233,7 +265,7 @@ def _bind_answer(answer: Answer, target: TargetLike, features: FeaturesLike, wit
         encoded, resolved = answer.adapter.resolve(answer.encoded, answer.target)
         known = None
     subject = _divided(answer.adapter, encoded, resolved, features, within, known)
-    return replace(subject, about={**subject.about, "answer": answer.to_dict()})
+    return replace(subject, about={**subject.about, "answer": answer.to_dict()}, intact=known)
 
 
 def _divided(

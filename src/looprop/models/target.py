@@ -1,7 +1,7 @@
 """What is explained: one number read off a model's logits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -21,6 +21,7 @@ class Target:
 
     index: a class, or the token ids of a continuation. against: the class to subtract, for a contrast.
     named: its label, not the class alone, says what is asked (a token's label, a span).
+    counted: of a continuation, the tokens whose log-probabilities count (first, after the last); None for all.
     key: what results call this target. positions: how many of the last positions' logits it reads.
     """
 
@@ -29,6 +30,7 @@ class Target:
     against: int | None = None
     continuation: bool = False
     named: bool = False
+    counted: tuple[int, int] | None = None
     key: int | tuple[int, int] | str = field(init=False)
     positions: int = field(init=False)
 
@@ -41,12 +43,30 @@ class Target:
         """The target's value for each row: a logit, a difference of two, or a summed
         log-probability. (B, K, C) -> (B,)
         """
+        return self.total(self.parts(logits))
+
+    def parts(self, logits: Tensor) -> Tensor:
+        """What the value is the sum of: the log-probability of every token of a continuation, counted or not; of other
+        targets the value itself. (B, K, C) -> (B, P)
+        """
         if self.continuation:
             scores = logits[:, :-1].log_softmax(-1)  # (B, K - 1, C): position k predicts token k
             wanted = torch.tensor(self.index, device=logits.device)[None, :, None].expand(len(logits), -1, 1)
-            return scores.gather(2, wanted).squeeze(2).sum(1)
+            return scores.gather(2, wanted).squeeze(2)
         last = logits[:, -1]
-        return last[:, self.index[0]] if self.against is None else last[:, self.index[0]] - last[:, self.against]
+        value = last[:, self.index[0]] if self.against is None else last[:, self.index[0]] - last[:, self.against]
+        return value[:, None]
+
+    def total(self, parts: Tensor) -> Tensor:
+        """The value from its parts: the sum of those that count. (B, P) -> (B,)"""
+        return parts[:, slice(*(self.counted or (None, None)))].sum(1)
+
+    def each(self) -> "list[Target]":
+        """One target for every token of a continuation that counts; all of them read the same logits."""
+        if not self.continuation:
+            raise TargetError("only a continuation or an answer has tokens of which each can be a target")
+        first, stop = self.counted or (0, len(self.index))
+        return [replace(self, counted=(k, k + 1)) for k in range(first, stop)]
 
 
 def short_form(target: TargetLike) -> TargetLike:

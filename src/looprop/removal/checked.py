@@ -28,7 +28,7 @@ FEWEST = 3
 
 
 class Checked:
-    """Kept positions (N, T) -> the target's values (N,), by a quicker way or plainly.
+    """Kept positions (N, T) -> the parts of the target's values (N, P), by a quicker way or plainly.
 
     checked: how many variants were also computed in another way. fell_back: why the quicker way was given up, if it
     was.
@@ -56,7 +56,7 @@ class Checked:
         return None if self.fell_back is not None else self._proven
 
     def __call__(self, rows: Tensor) -> tuple[Tensor, bool]:
-        """The values of variants (M, T), none of them whole, and whether a quicker way was taken."""
+        """The parts (M, P) of the values of variants (M, T), none whole, and whether a quicker way was taken."""
         self._know_intact()
         shortcut = self.shortcut if len(rows) >= FEWEST else None
         if shortcut is not None:
@@ -94,19 +94,20 @@ class Checked:
         runs[kind] = before + 1
         if self.rough or (len(rows) < FEW_VARIANTS and before % EVERY):
             return self._run(shortcut, rows)
-        values = self._run(shortcut, self._with_intact(rows))
-        own, values = float(values[0]), values[1:]
+        parts = self._run(shortcut, self._with_intact(rows))
+        values = self._totals(parts)
+        own, values, parts = float(values[0]), values[1:], parts[1:]
         change = float((values - subject.output).abs().max())
         allowed = allowed_error(subject.known.size, change, subject.known.dtype)
         if not abs(own - subject.output) <= allowed:
             raise _Disagreement(f"the intact input gives {own:.6g}, the model itself {subject.output:.6g}")
         chosen = sentinels(rows, new=before == 0)
         for i in chosen:
-            wanted = float(self._run(None, rows[i : i + 1])[0])
+            wanted = float(self._totals(self._run(None, rows[i : i + 1]))[0])
             if not abs(float(values[i]) - wanted) <= allowed:
                 raise _Disagreement(f"a variant gives {float(values[i]):.6g}, plain masking {wanted:.6g}")
         self.checked += 1 + len(chosen)
-        return values
+        return parts
 
     def _plainly(self, rows: Tensor) -> Tensor:
         """By plain removal; one by one where a model does not take a batch of variants."""
@@ -139,17 +140,21 @@ class Checked:
         kind = (f"plain {self.removal} {len(rows)}", subject.path)
         before = facts.runs.get(kind, 0)
         if self.rough or (len(rows) < FEW_VARIANTS and before % EVERY):
-            values = self._run(None, rows)
+            parts = self._run(None, rows)
         else:
-            values = self._run(None, self._with_intact(rows))
-            if subject.adapter.takes_batches and self._depends_on_batch(rows, values):
+            parts = self._run(None, self._with_intact(rows))
+            if subject.adapter.takes_batches and self._depends_on_batch(rows, self._totals(parts)):
                 facts.one_by_one = True
-                values = self._run(None, self._with_intact(rows))
-            subject.check_route(float(values[0]), f"with nothing removed (removal={self.removal!r})")
-            values = values[1:]
+                parts = self._run(None, self._with_intact(rows))
+            own = float(self._totals(parts[:1])[0])
+            subject.check_route(own, f"with nothing removed (removal={self.removal!r})")
+            parts = parts[1:]
             self.checked += 1
         facts.runs[kind] = before + 1  # a run that was refused does not count
-        return values
+        return parts
+
+    def _totals(self, parts: Tensor) -> Tensor:
+        return self.subject.target.total(parts)
 
     def _depends_on_batch(self, rows: Tensor, values: Tensor) -> bool:
         """Does an input answer in a batch otherwise than alone? values: of the intact input and of rows."""
@@ -157,7 +162,7 @@ class Checked:
             return self.subject.differs(float(values[0]))
         # The intact input is longer than all others, and runs alone: one of the others is run once more.
         (chosen,) = sentinels(rows, new=False)
-        alone = float(self._run(None, rows[chosen : chosen + 1])[0])
+        alone = float(self._totals(self._run(None, rows[chosen : chosen + 1]))[0])
         size = max(self.subject.known.size, abs(alone))
         return abs(alone - float(values[1 + chosen])) > rounding(size, self.subject.known.dtype)
 
@@ -165,16 +170,17 @@ class Checked:
         return torch.cat([torch.ones_like(rows[:1]), rows])  # first, so that it never runs alone
 
     def _run(self, shortcut: Shortcut | None, rows: Tensor) -> Tensor:
-        """The values (M,) of variants (M, T), in batches that fit."""
-        values = torch.zeros(len(rows), dtype=torch.float64)
+        """The parts (M, P) of the values of variants (M, T), in batches that fit."""
+        target = self.subject.target
+        parts = torch.zeros(len(rows), len(target.index) if target.continuation else 1, dtype=torch.float64)
         for batch in self._batches(shortcut, rows):
             each = min(rows.shape[1], self.batch_positions // len(batch))  # positions, at most
-            values[batch] = run_halving(
+            parts[batch] = run_halving(
                 batch,
-                lambda part: self._values(self._plain if shortcut is None else shortcut.runner, rows[part]),
+                lambda part: self._parts(self._plain if shortcut is None else shortcut.runner, rows[part]),
                 lambda fewer, each=each: self._remember(each * fewer),  # type: ignore[misc]
             )
-        return values
+        return parts
 
     def _remember(self, positions: int) -> None:
         """Memory ran out: from now on batches of this model hold no more than what is tried next."""
@@ -208,18 +214,18 @@ class Checked:
             return [int(n) for n in rows.sum(1)]
         return [self.subject.adapter.batch_positions(self.subject.encoded)] * len(rows)
 
-    def _values(self, runner: Any, keep: Tensor) -> Tensor:
+    def _parts(self, runner: Any, keep: Tensor) -> Tensor:
         with self._cast():
             logits = runner(keep.to(self._device))
         name = self.subject.adapter.name
         if len(logits) != len(keep):
             raise ModelError(f"{name} answers a batch of {len(keep)} inputs with {len(logits)} rows of logits")
-        values = self.subject.target.value(logits.float() if self.rough else logits).double().cpu()
-        if not torch.isfinite(values).all():
-            row = int((~torch.isfinite(values)).nonzero()[0])
+        parts = self.subject.target.parts(logits.float() if self.rough else logits).double().cpu()
+        if not torch.isfinite(parts).all():
+            row = int((~torch.isfinite(parts)).nonzero()[0, 0])
             removed = [self.subject.encoded.names[i] for i in (~keep[row]).nonzero()[:, 0].tolist()]
             raise ModelError(f"{name} answers with NaN or infinite logits when {removed[:8]} is removed")
-        return values
+        return parts
 
     def _cast(self) -> AbstractContextManager[object]:
         return torch.autocast(self._device.type, torch.bfloat16) if self.rough else nullcontext()

@@ -48,7 +48,7 @@ class SetFunction:
             raise InputError("the input has no features")
         self.subject, self.precision = subject, precision
         self.count = subject.known.values.setdefault((self.removal, precision), Values())
-        self._known = self.count.by_subset
+        self._known, self._counted = self.count.by_subset, subject.target.counted
         rough = precision != "float32"
         self._run = Checked(subject, self.removal, rough=rough, quick=quick, batch_positions=batch_positions)
         member = torch.zeros(len(subject.features), len(subject.encoded), dtype=torch.bool)
@@ -63,11 +63,20 @@ class SetFunction:
         self.count.asked += len(keys)
         missing: dict[bytes, int] = {}
         for i, key in enumerate(keys):
-            if key not in self._known and key not in missing:
+            if key not in self._known and (key, self._counted) not in self.count.told and key not in missing:
                 missing[key] = i
         if missing:
             self._compute(tokens, missing)
-        return np.array([self._known[key] for key in keys])
+        told = self.count.told
+        if told and any(key not in self._known for key in keys):
+            return np.array([told[k, self._counted] if k not in self._known else self._totals([k])[0] for k in keys])
+        return self._totals(keys)
+
+    def _totals(self, keys: list[bytes]) -> NDArray[np.float64]:
+        if not keys:
+            return np.zeros(0)
+        totals: NDArray[np.float64] = self.subject.target.total(torch.stack([self._known[key] for key in keys])).numpy()
+        return totals
 
     @property
     def way(self) -> str:
@@ -101,7 +110,8 @@ class SetFunction:
         """Take over values that were computed elsewhere: rows of kept features (N, F), and the target's value for each
         (N,).
         """
-        self._known.update(zip(_keys(self._tokens(keep)), values.tolist(), strict=True))
+        keys = [(key, self._counted) for key in _keys(self._tokens(keep))]
+        self.count.told.update(zip(keys, values.tolist(), strict=True))
 
     def _tokens(self, keep: Any) -> Tensor:
         """Kept positions from kept features: (N, F) -> (N, T)."""
@@ -125,26 +135,26 @@ class SetFunction:
         whole = rows.all(1)
         if self.precision == "float32":
             for i in whole.nonzero()[:, 0].tolist():
-                self._known[keys[i]] = self.subject.output
+                self._known[keys[i]] = self.subject.parts
         else:
             whole = torch.zeros_like(whole)
         todo = (~whole).nonzero()[:, 0].tolist()
         if not todo:
             return
         with self.subject.adapter.evaluating(), torch.inference_mode():
-            values, quick = self._run(rows[todo])
+            parts, quick = self._run(rows[todo])
         if self._run.fell_back is not None:
             # What the same way gave before may be as wrong.
             for key in self.count.quick:
                 self._known.pop(key, None)
             self.count.quick.clear()
         self.count.computed += len(todo)
-        for i, value in zip(todo, values.tolist(), strict=True):
-            self._known[keys[i]] = value
+        for i, own in zip(todo, parts, strict=True):
+            self._known[keys[i]] = own
             if quick:
                 self.count.quick.add(keys[i])
         if self.removal == "attention-mask":
-            refuse_ignored_mask(self.subject, values)
+            refuse_ignored_mask(self.subject, self.subject.target.total(parts))
 
 
 def _keys(tokens: Tensor) -> list[bytes]:
