@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from looprop.auditing.audit import audit
     from looprop.evaluation.evaluate import evaluate
     from looprop.explanation import Explanation, Explanations
+    from looprop.explanation_matrix import ExplanationMatrix
     from looprop.models.answers import Answer
     from looprop.models.target_forms import Continuation, Contrast, Token
     from looprop.propagation.plan import Plan
@@ -27,6 +28,7 @@ _HOMES = {
     "Continuation": "looprop.models.target_forms",
     "Contrast": "looprop.models.target_forms",
     "Explanation": "looprop.explanation",
+    "ExplanationMatrix": "looprop.explanation_matrix",
     "Explanations": "looprop.explanation",
     "Plan": "looprop.propagation.plan",
     "Token": "looprop.models.target_forms",
@@ -43,6 +45,7 @@ __all__ = [
     "Continuation",
     "Contrast",
     "Explanation",
+    "ExplanationMatrix",
     "Explanations",
     "Plan",
     "Token",

@@ -98,6 +98,11 @@ class Explanation:
         more = f" and {len(self) - REPR} more" if len(self) > REPR else ""
         return f"Explanation of {self.label!r} {number(self.output)} by {self.method}: {shown}{more}"
 
+    def top(self, count: int = 3) -> list[tuple[str, float]]:
+        """The features that speak most for the target, with their scores."""
+        order = np.argsort(-np.nan_to_num(self.scores, nan=-np.inf), kind="stable")[:count]
+        return [(self.features[i], float(self.scores[i])) for i in order]
+
     def words(self) -> "Explanation":
         """The same explanation with the pieces of each word merged: a word's score is the sum of its pieces'."""
         groups: list[list[int]] = []

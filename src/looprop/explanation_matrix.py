@@ -152,8 +152,10 @@ def matrix_of(
     tokens: Sequence[str],
     spans: Sequence[tuple[int, int]],
     logprobs: Sequence[float],
+    *,
+    cost: float,
 ) -> ExplanationMatrix:
-    """From one explanation for each token: costs and times add up, as scores do."""
+    """From one explanation for each token: scores and times add up. cost: of all of them together."""
     matrix = np.stack([column.scores for column in columns], 1)
     whole = replace(
         columns[0],
@@ -162,7 +164,7 @@ def matrix_of(
         target=answer,
         label=answer,
         residual=None if columns[0].residual is None else sum(column.residual or 0.0 for column in columns),
-        cost=sum(column.cost for column in columns),
+        cost=cost,
         seconds=sum(column.seconds for column in columns),
     )
     return ExplanationMatrix(whole, matrix, answer, tuple(tokens), tuple(spans), tuple(logprobs))

@@ -1,18 +1,18 @@
 """The main object: a loaded model that explains inputs."""
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import torch
 from torch import nn
 
-from looprop.checking import check_count, checked
-from looprop.errors import InputError
+from looprop.checking import check_count
+from looprop.errors import InputError, UnknownNameError
+from looprop.explained import explain_each, explain_subjects
 from looprop.explanation import Explanation, Explanations
-from looprop.explanation_check import Check
-from looprop.methods.base import Attribution, Method
+from looprop.explanation_matrix import ExplanationMatrix
+from looprop.methods.base import Method
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter, Removal
 from looprop.models.answers import Answer, answered, answered_from
@@ -22,7 +22,7 @@ from looprop.models.image_classifier import in_squares
 from looprop.models.layout import Within
 from looprop.models.loading import load_adapter
 from looprop.models.prompts import chat_text, generated, language_model
-from looprop.models.subject import Subject, bind, bind_encoded, named_features
+from looprop.models.subject import Subject, bind, bind_encoded
 from looprop.models.target import TargetLike
 from looprop.removal.set_function import Precision, SetFunction
 
@@ -81,6 +81,20 @@ class Workbench:
     @overload
     def explain(
         self,
+        item: Any,
+        method: str | Method = ...,
+        *,
+        output: Literal["each"],
+        target: TargetLike = ...,
+        features: FeaturesLike | None = ...,
+        within: Within = ...,
+        truncation: bool = ...,
+        **options: Any,
+    ) -> ExplanationMatrix: ...
+
+    @overload
+    def explain(
+        self,
         item: list[Any],
         method: str | Method = ...,
         *,
@@ -89,6 +103,7 @@ class Workbench:
         within: Within = ...,
         truncation: bool = ...,
         check: int | None = ...,
+        output: Literal["sum"] = ...,
         **options: Any,
     ) -> Explanations: ...
 
@@ -103,6 +118,7 @@ class Workbench:
         within: Within = ...,
         truncation: bool = ...,
         check: int | None = ...,
+        output: Literal["sum"] = ...,
         **options: Any,
     ) -> Explanations: ...
 
@@ -117,6 +133,7 @@ class Workbench:
         within: Within = ...,
         truncation: bool = ...,
         check: int | None = ...,
+        output: Literal["sum"] = ...,
         **options: Any,
     ) -> Explanation: ...
 
@@ -130,8 +147,9 @@ class Workbench:
         within: Within = None,
         truncation: bool = False,
         check: int | None = None,
+        output: Literal["sum", "each"] = "sum",
         **options: Any,
-    ) -> Explanation | Explanations:
+    ) -> Explanation | Explanations | ExplanationMatrix:
         """Explain one input, or a list of inputs in batches.
 
         item: a text, a pair of texts (a tuple), an image, an `Answer` (`m.answer`, `m.context`), or a list of them.
@@ -146,9 +164,18 @@ class Workbench:
             template, of other inputs everything.
         check: how many true leave-one-out values to compute (8 is a good number) to say how far the scores can be
             trusted: `e.check`, an estimate of r to leave-one-out. Each costs a forward pass.
+        output: "each" explains every token of an answer (or of a continuation) by itself: a matrix of features and
+            tokens. Its removals are those of the whole answer, and relevance takes one forward pass for all tokens.
         """
         check_count(check)
         chosen = make_method(method, **options)
+        if output not in ("sum", "each"):
+            raise UnknownNameError("output", str(output), ("sum", "each"))
+        if output == "each":
+            if isinstance(item, list) or isinstance(target, list) or check is not None:
+                raise InputError("output='each' is for one input and one target, without check=")
+            one = self.subject(item, target=target, features=features, within=within, truncation=truncation)
+            return explain_each(one, chosen)
         if isinstance(item, list):
             if not item:
                 raise InputError("the list of inputs is empty")
@@ -218,44 +245,6 @@ class Workbench:
         To explain it: `m.explain(text, target="continuation:" + m.generate(text))`.
         """
         return generated(language_model(self.adapter, "generating"), text, max_new_tokens)
-
-
-def explain_subjects(subjects: Sequence[Subject], method: Method, *, check: int | None = None) -> Explanations:
-    """Run a method, put names to its scores, and check them by so many true values."""
-    start = time.perf_counter()
-    attributions = method.attribute(subjects)
-    checks = [checked(s, a, method, check) for s, a in zip(subjects, attributions, strict=True)]
-    seconds = (time.perf_counter() - start) / len(subjects)
-    found = zip(subjects, attributions, checks, strict=True)
-    return Explanations(_explanation(s, a, method, seconds, c) for s, a, c in found)
-
-
-def _explanation(
-    subject: Subject, attribution: Attribution, method: Method, seconds: float, check: Check | None
-) -> Explanation:
-    encoded, groups = subject.encoded, subject.features
-    spans, names = named_features(subject)
-    return Explanation(
-        features=names,
-        scores=attribution.scores,
-        method=method.name,
-        output=subject.output,
-        target=subject.target.key,
-        label=subject.target.label,
-        text=encoded.text,
-        offsets=spans,
-        special=[all(encoded.special[i] for i in g) for g in groups],
-        word_ids=[encoded.word_ids[g[0]] for g in groups],
-        residual=attribution.residual,
-        cost=attribution.cost + (check.cost if check is not None else 0.0),
-        seconds=seconds,
-        model=subject.adapter.name,
-        options=method.options,
-        details={**attribution.details, **subject.about},
-        # The first token of a causal model is an attention sink: shown, but not on the colour scale.
-        outside_scale=[subject.adapter.causal and 0 in group and len(groups) > 1 for group in groups],
-        check=check,
-    )
 
 
 def load(

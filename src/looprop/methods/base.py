@@ -48,6 +48,7 @@ class Method(ABC):
     inputs: the kinds of input for which it has a meaning; it refuses others.
     removes_by: the removal whose effect its scores mean, where that is not the default of every kind of input.
     text_options: options whose value in brackets stays text (`cp=2`). complete: scores add up to the output.
+    reads_target: do scores depend on the target? adapts: does what it spends depend on the values that it meets?
     """
 
     name: ClassVar[str]
@@ -65,6 +66,8 @@ class Method(ABC):
     removes_by: ClassVar[Removal | None] = None
     text_options: ClassVar[frozenset[str]] = frozenset()
     complete: ClassVar[bool] = False
+    reads_target: ClassVar[bool] = True
+    adapts: ClassVar[bool] = False
 
     @property
     def options(self) -> dict[str, Any]:
@@ -74,6 +77,10 @@ class Method(ABC):
     def plan_for(self, subject: Subject) -> Plan | None:
         """The plan of whose backward pass the scores are R = x * g at the word embedding; None if they are not."""
         return None
+
+    def again(self, attribution: Attribution) -> "Method":
+        """The method that asks of other targets of the same input exactly what was asked for this attribution."""
+        return self
 
     @abstractmethod
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:

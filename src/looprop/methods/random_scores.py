@@ -19,6 +19,7 @@ class RandomScores(Method):
     summary = "normal random scores from a fixed seed"
     cost = "0"
     kind = "none"
+    reads_target = False
     order = 90
     limits = """
         Nothing is claimed. A method that does not beat them on your data says nothing about your model there.

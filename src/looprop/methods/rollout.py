@@ -32,6 +32,7 @@ class AttentionRollout(Method):
     summary = "product of head-averaged attention over the layers"
     cost = "1"
     kind = "weight"
+    reads_target = False
     order = 42
     inputs = ("text", "image")
     limits = """

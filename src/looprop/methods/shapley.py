@@ -33,6 +33,7 @@ class Shapley(Method):
     cost = "at most samples * (F - S)"
     kind = "share"
     order = 12
+    adapts = True
     coarse = "shapley[samples=8]"
     demo = "shapley[samples=16]"
     text_options = frozenset({"keep"})
@@ -80,6 +81,13 @@ class Shapley(Method):
         count = len(players)
         found = self._exact(players) if 2**count <= max(2, self.samples * count) else self._sampled(players)
         return Attribution(found.scores, cost=float(players.value.count.computed - before), details=found.details)
+
+    def again(self, attribution: Attribution) -> "Shapley":
+        """As many orders as were needed, and the same ones."""
+        orders = attribution.details.get("orders", self.samples)
+        more = {"keep": self.keep, "removal": self.removal, "seed": self.seed}
+        exact = bool(attribution.details["exact"])
+        return self if exact else Shapley(samples=orders, tolerance=0.0, **more)  # type: ignore[arg-type]
 
     def _exact(self, players: Players) -> Attribution:
         shares = exact_shapley(players(all_sets(len(players))))

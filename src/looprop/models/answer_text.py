@@ -1,6 +1,6 @@
 """The text of an answer from its tokens: which characters each of them says."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from looprop.models.token_targets import token_text
@@ -47,3 +47,23 @@ def _given_offsets(tokenizer: Any, ids: Sequence[int], text: str) -> list[Span]:
         return []
     encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     return [tuple(span) for span in encoding["offset_mapping"]] if encoding["input_ids"] == list(ids) else []
+
+
+def said_of(
+    adapter: Any, ids: Sequence[int], text: str, about: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[Span, ...], str]:
+    """What each token of a target says, its characters, and the text: as the answer has them, where there is one.
+
+    about: of the subject, with the answer as plain data.
+    """
+    answer = about.get("answer")
+    if answer is None:
+        return spoken(adapter.tokenizer, ids, text)
+    first, stop = answer["part"]
+    spans = answer["offsets"][first:stop]
+    start, end = spans[0][0], spans[-1][1]
+    return (
+        tuple(answer["tokens"][first:stop]),
+        tuple((a - start, b - start) for a, b in spans),
+        answer["text"][start:end],
+    )

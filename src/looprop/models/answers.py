@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from looprop.errors import InputError
-from looprop.models.adapter import Intact
 from looprop.inputs.splitting import part_of
+from looprop.models.adapter import Intact
 from looprop.models.answer_text import spoken
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.context import WITH_TEMPLATE, WITHOUT_TEMPLATE, context_prompt

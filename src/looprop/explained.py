@@ -1,0 +1,70 @@
+"""What a method says of a subject, with the names of its features: an explanation."""
+
+import time
+from collections.abc import Sequence
+
+from looprop.checking import checked
+from looprop.errors import InputError
+from looprop.explanation import Explanation, Explanations
+from looprop.explanation_check import Check
+from looprop.explanation_matrix import ExplanationMatrix, matrix_of
+from looprop.methods.base import Attribution, Method
+from looprop.models.answer_text import said_of
+from looprop.models.subject import Subject, named_features
+
+
+def explain_subjects(subjects: Sequence[Subject], method: Method, *, check: int | None = None) -> Explanations:
+    """Run a method, put names to its scores, and check them by so many true values."""
+    start = time.perf_counter()
+    attributions = method.attribute(subjects)
+    checks = [checked(s, a, method, check) for s, a in zip(subjects, attributions, strict=True)]
+    seconds = (time.perf_counter() - start) / len(subjects)
+    found = zip(subjects, attributions, checks, strict=True)
+    return Explanations(_explanation(s, a, method, seconds, c) for s, a, c in found)
+
+
+def _explanation(
+    subject: Subject, attribution: Attribution, method: Method, seconds: float, check: Check | None
+) -> Explanation:
+    encoded, groups = subject.encoded, subject.features
+    spans, names = named_features(subject)
+    return Explanation(
+        features=names,
+        scores=attribution.scores,
+        method=method.name,
+        output=subject.output,
+        target=subject.target.key,
+        label=subject.target.label,
+        text=encoded.text,
+        offsets=spans,
+        special=[all(encoded.special[i] for i in g) for g in groups],
+        word_ids=[encoded.word_ids[g[0]] for g in groups],
+        residual=attribution.residual,
+        cost=attribution.cost + (check.cost if check is not None else 0.0),
+        seconds=seconds,
+        model=subject.adapter.name,
+        options=method.options,
+        details={**attribution.details, **subject.about},
+        # The first token of a causal model is an attention sink: shown, but not on the colour scale.
+        outside_scale=[subject.adapter.causal and 0 in group and len(groups) > 1 for group in groups],
+        check=check,
+    )
+
+
+def explain_each(subject: Subject, method: Method) -> ExplanationMatrix:
+    """Every token of a continuation by itself. All of them are asked of one input: what was computed for one, a forward
+    pass or removals, serves the others.
+    """
+    if not method.reads_target:
+        raise InputError(f"{method.name} does not depend on what is said: it has nothing to tell of each token")
+    start = time.perf_counter()
+    subjects = subject.each()
+    whole = method.attribute([subject]) if method.adapts else []
+    again = method.again(whole[0]) if whole else method
+    attributions = again.attribute(subjects)
+    seconds = (time.perf_counter() - start) / len(subjects)
+    found = zip(subjects, attributions, strict=True)
+    columns = [_explanation(s, a, method, seconds, None) for s, a in found]
+    tokens, spans, text = said_of(subject.adapter, subject.target.index, subject.target.label, subject.about)
+    logprobs = [s.output for s in subjects]
+    return matrix_of(columns, text, tokens, spans, logprobs, cost=sum(a.cost for a in [*whole, *attributions]))
