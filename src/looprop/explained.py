@@ -59,12 +59,11 @@ def explain_each(subject: Subject, method: Method) -> ExplanationMatrix:
         raise InputError(f"{method.name} does not depend on what is said: it has nothing to tell of each token")
     start = time.perf_counter()
     subjects = subject.each()
-    whole = method.attribute([subject]) if method.adapts else []
-    again = method.again(whole[0]) if whole else method
-    attributions = again.attribute(subjects)
+    alike, spent = method.for_each(subject)
+    attributions = alike.attribute(subjects)
     seconds = (time.perf_counter() - start) / len(subjects)
     found = zip(subjects, attributions, strict=True)
     columns = [_explanation(s, a, method, seconds, None) for s, a in found]
     tokens, spans, text = said_of(subject.adapter, subject.target.index, subject.target.label, subject.about)
     logprobs = [s.output for s in subjects]
-    return matrix_of(columns, text, tokens, spans, logprobs, cost=sum(a.cost for a in [*whole, *attributions]))
+    return matrix_of(columns, text, tokens, spans, logprobs, cost=spent + sum(a.cost for a in attributions))

@@ -76,7 +76,7 @@ def test_a_column_is_the_explanation_of_its_token(decoder: Workbench, method: st
 
 def test_sampled_orders_are_shared(decoder: Workbench) -> None:
     answer = decoder.answer(PROMPT, max_new_tokens=4)
-    options = {"features": "word", "within": (0, 40), "samples": 12, "tolerance": 0.3}
+    options = {"features": "word", "within": (0, 40), "samples": 12, "tolerance": 0.3, "by": "orders"}
     each = decoder.explain(answer, "shapley", output="each", **options)
     whole = decoder.explain(answer, "shapley", **options)
     assert not whole.details["exact"]

@@ -48,7 +48,7 @@ class Method(ABC):
     inputs: the kinds of input for which it has a meaning; it refuses others.
     removes_by: the removal whose effect its scores mean, where that is not the default of every kind of input.
     text_options: options whose value in brackets stays text (`cp=2`). complete: scores add up to the output.
-    reads_target: do scores depend on the target? adapts: does what it spends depend on the values that it meets?
+    reads_target: do scores depend on the target?
     """
 
     name: ClassVar[str]
@@ -67,7 +67,6 @@ class Method(ABC):
     text_options: ClassVar[frozenset[str]] = frozenset()
     complete: ClassVar[bool] = False
     reads_target: ClassVar[bool] = True
-    adapts: ClassVar[bool] = False
 
     @property
     def options(self) -> dict[str, Any]:
@@ -78,9 +77,11 @@ class Method(ABC):
         """The plan of whose backward pass the scores are R = x * g at the word embedding; None if they are not."""
         return None
 
-    def again(self, attribution: Attribution) -> "Method":
-        """The method that asks of other targets of the same input exactly what was asked for this attribution."""
-        return self
+    def for_each(self, subject: Subject) -> "tuple[Method, float]":
+        """The method in which every token of an answer is asked the same as the whole, so that scores of tokens add up,
+        and what it cost to find that out.
+        """
+        return self, 0.0
 
     @abstractmethod
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:

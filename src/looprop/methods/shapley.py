@@ -33,7 +33,6 @@ class Shapley(Method):
     cost = "at most samples * (F - S)"
     kind = "share"
     order = 12
-    adapts = True
     coarse = "shapley[samples=8]"
     demo = "shapley[samples=16]"
     text_options = frozenset({"keep"})
@@ -82,12 +81,14 @@ class Shapley(Method):
         found = self._exact(players) if 2**count <= max(2, self.samples * count) else self._sampled(players)
         return Attribution(found.scores, cost=float(players.value.count.computed - before), details=found.details)
 
-    def again(self, attribution: Attribution) -> "Shapley":
-        """As many orders as were needed, and the same ones."""
-        orders = attribution.details.get("orders", self.samples)
+    def for_each(self, subject: Subject) -> "tuple[Shapley, float]":
+        """By orders, in which shares of a sum are sums of shares, and by as many as the whole answer takes."""
         more = {"keep": self.keep, "removal": self.removal, "seed": self.seed}
-        exact = bool(attribution.details["exact"])
-        return self if exact else Shapley(samples=orders, tolerance=0.0, **more)  # type: ignore[arg-type]
+        orders = Shapley(samples=self.samples, tolerance=self.tolerance, by="orders", **more)  # type: ignore[arg-type]
+        found = orders._attribute(subject)
+        if found.details["exact"]:
+            return orders, found.cost
+        return Shapley(samples=found.details["orders"], tolerance=0.0, by="orders", **more), found.cost  # type: ignore[arg-type]
 
     def _exact(self, players: Players) -> Attribution:
         shares = exact_shapley(players(all_sets(len(players))))
@@ -103,5 +104,6 @@ class Shapley(Method):
             found = sampled_shapley(players, count, tolerance=self.tolerance, most=self.samples, seed=self.seed)
         errors = players.spread(found.errors).tolist()
         more = {"exact": False, "by": by, "evaluations": found.evaluations, "errors": errors}
+        more["orders"] = found.orders
         more["largest_error"] = float(found.errors.max())
         return Attribution(players.spread(found.shares), cost=0.0, details={**players.about, **more})
