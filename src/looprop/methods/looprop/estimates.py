@@ -1,5 +1,6 @@
 """Three ways to know the effect of a removal: to first order, exactly in some rows, or truly."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,10 +34,29 @@ class FirstEstimate:
     scores: Scores
     reads: NDArray[np.bool_]
 
+    @property
+    def felt(self) -> Scores:
+        """How much of each removal is felt in all: the sum over rows of |effect(j, i)|, however much of it cancels."""
+        felt: Scores = self.effect.abs().sum(0).cpu().numpy()
+        return felt
+
     def order(self) -> Places:
-        """Whose true value is worth most: the read-out's, then those of the largest estimates; ties by position."""
-        order: Places = np.lexsort((np.arange(len(self.scores)), -np.abs(self.scores), ~self.reads))
+        """Whose true value is worth most: the read-out's, then those that are felt most; ties by position.
+
+        What cancels in the estimate does not cancel in its error.
+        """
+        order: Places = np.lexsort((np.arange(len(self.scores)), -self.felt, ~self.reads))
         return order
+
+    def leaning(self) -> Scores:
+        """The estimates, each moved the way that all removals go together, by its share of what is felt.
+
+        score_i + felt_i * (sum of scores / sum of felt), sums without the read-out: what is felt in many rows, in
+        directions that cancel, rather goes with the others than nowhere.
+        """
+        others = ~self.reads
+        total = self.felt[others].sum()
+        return self.scores + self.felt * (self.scores[others].sum() / total if total > 0 else 0.0)
 
 
 def first_estimate(subject: Subject, start: FirstOrder) -> FirstEstimate:
@@ -55,15 +75,15 @@ def first_estimate(subject: Subject, start: FirstOrder) -> FirstEstimate:
     return FirstEstimate(start, member, effect, scores.cpu().numpy(), reads)
 
 
-def without_read_out(first: FirstEstimate) -> Scores:
-    """First order alone, with the mean of the others in place of the read-out's own estimate, which would be no
-    estimate at all.
+def with_mean(scores: Scores, where: NDArray[np.bool_]) -> Scores:
+    """The mean of the other scores in place of estimates that are worse than none.
 
-    [CLS] is read by every row of every layer: its linear estimate is often the largest of all and of the wrong sign.
+    [CLS] is read by every row of every layer, and so is the first token of a decoder: their linear estimates are often
+    the largest of all and of the wrong sign.
     """
-    scores = first.scores.copy()
-    if not first.reads.all():
-        scores[first.reads] = scores[~first.reads].mean()
+    scores = scores.copy()
+    if not where.all():
+        scores[where] = scores[~where].mean()
     return scores
 
 
@@ -74,27 +94,39 @@ def with_rows(subject: Subject, first: FirstEstimate, pairs: int | None, known: 
     Variants whose true value is known need no rows.
     """
     open_ = np.setdiff1d(np.arange(len(first.scores)), known)
-    member, start = first.member[open_], first.start
+    member = first.member[open_]
     if pairs is None:
         chosen = [torch.arange(member.shape[1], device=member.device)] * len(open_)
     else:
-        chosen = choose_rows(subject, start.size[:, open_], member, pairs)
+        chosen = choose_rows(subject, first.start.size[:, open_], member, pairs)
+    return through_rows(subject, first, open_, chosen)
+
+
+def through_rows(
+    subject: Subject, first: FirstEstimate, which: Places, chosen: Sequence[Tensor]
+) -> tuple[Scores, float]:
+    """Scores where the variants `which` are carried exactly in the rows chosen for each, and how many rows these are.
+
+    Rows that are not carried add their first-order part; variants that are not keep their estimate.
+    """
+    scores = first.scores.copy()
+    if not len(which):
+        return scores, 0.0
+    member, start = first.member[which], first.start
     carried = torch.zeros_like(member)
     for variant, own in enumerate(chosen):
         carried[variant, own] = True
-    rest = (first.effect[:, open_] * ~carried.T).sum(0)
-    scores = first.scores.copy()
-    if len(open_):
-        try:
-            values = exact_rows(subject, start, chosen, member)
-            wrong = carried_wrongly(subject, start, values, chosen, member)
-        except Exception as error:  # whatever a model says to being run in a way that it was not made for
-            if out_of_memory(error.__cause__ or error):
-                raise
-            raise NotCarried(f"{type(error).__name__}: {error}") from error
-        if wrong:
-            raise NotCarried(wrong)
-        scores[open_] = (start.output - values + rest).cpu().numpy()
+    rest = (first.effect[:, which] * ~carried.T).sum(0)
+    try:
+        values = exact_rows(subject, start, list(chosen), member)
+        wrong = carried_wrongly(subject, start, values, list(chosen), member)
+    except Exception as error:  # whatever a model says to being run in a way that it was not made for
+        if out_of_memory(error.__cause__ or error):
+            raise
+        raise NotCarried(f"{type(error).__name__}: {error}") from error
+    if wrong:
+        raise NotCarried(wrong)
+    scores[which] = (start.output - values + rest).cpu().numpy()
     return scores, float(carried.sum())
 
 

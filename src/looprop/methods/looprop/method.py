@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from looprop.errors import InputError, UnknownNameError
+from looprop.errors import InputError, RuleError, UnknownNameError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.looprop.budget import FIRST_PASS, share_budget
+from looprop.methods.looprop.budget import FIRST_PASS, USUAL, passes_of
 from looprop.methods.looprop.estimates import (
     FirstEstimate,
     NotCarried,
@@ -21,30 +21,36 @@ from looprop.methods.looprop.estimates import (
     Scores,
     first_estimate,
     true_values,
+    with_mean,
     with_rows,
-    without_read_out,
 )
-from looprop.methods.looprop.first_order import Backward, first_order
+from looprop.methods.looprop.first_order import Backward, FirstOrder, first_order
 from looprop.methods.looprop.rows import can_carry
+from looprop.methods.looprop.spending import spend
 from looprop.models.subject import Subject
 from looprop.removal.set_function import SetFunction
+
+# How many rows `refine=` alone goes with.
+USUAL_ROWS = 8
 
 
 class LooProp(Method):
     """The removal effect through a few exact rows and, to first order, through all others.
 
-    rows: how many rows per variant, on average, are carried exactly, the read-out row included; "all" is exact
-        leave-one-out.
-    refine: how many features get their true leave-one-out value: the read-out token, then the largest first-order
-        estimates.
-    backward: what carries the first-order part: the ordinary gradient, or the rules of LRP.
-    budget: instead of rows and refine: forward passes in all (>= 3), or a share of leave-one-out's cost (below 1).
+    budget: forward passes in all (>= 3), or a share of leave-one-out's cost (below 1); what they buy is decided on the
+        input itself (spending.py). None and nothing else given: 11, and exact leave-one-out where that takes no longer.
+    rows: instead of a budget, how many rows per variant, on average, are carried exactly, the read-out row included;
+        "all" is exact leave-one-out.
+    refine: instead of a budget, how many features get their true leave-one-out value: the read-out token, then those
+        whose removal is felt most.
+    backward: what carries the first-order part: the ordinary gradient, or the rules of LRP. None: AttnLRP's where a
+        budget is spent on a decoder, else the gradient.
     """
 
     name = "looprop"
     title = "looprop"
     summary = "the leave-one-out effect itself, exact in a few rows, first order in the rest"
-    cost = "3 + rows * F / T + refine"
+    cost = "at most min(F, 11)"
     kind = "effect"
     coarse = "looprop[rows=2]"
     order = 20
@@ -64,59 +70,77 @@ class LooProp(Method):
     def __init__(
         self,
         *,
-        rows: int | Literal["all"] = 8,
-        refine: int = 0,
-        backward: Backward = "gradient",
+        rows: int | Literal["all"] | None = None,
+        refine: int | None = None,
+        backward: Backward | None = None,
         budget: float | None = None,
     ) -> None:
-        if rows != "all" and (not isinstance(rows, int) or isinstance(rows, bool) or rows < 0):
+        if rows not in ("all", None) and (not isinstance(rows, int) or isinstance(rows, bool) or rows < 0):
             raise InputError(f"rows must be an integer >= 0 or 'all', got {rows!r}")
-        if not isinstance(refine, int) or isinstance(refine, bool) or refine < 0:
+        if refine is not None and (not isinstance(refine, int) or isinstance(refine, bool) or refine < 0):
             raise InputError(f"refine must be an integer >= 0, got {refine!r}")
-        if backward not in get_args(Backward):
+        if backward is not None and backward not in get_args(Backward):
             raise UnknownNameError("backward", str(backward), get_args(Backward))
         if budget is not None and not (0 < budget < 1 or budget >= FIRST_PASS):
             raise InputError(
                 f"budget must be a share of leave-one-out below 1 or at least {FIRST_PASS:g} passes, got {budget!r}"
             )
+        if budget is not None and (rows is not None or refine is not None):
+            raise InputError("a budget decides about rows and refine by itself: give it, or these")
         self.rows, self.refine, self.backward, self.budget = rows, refine, backward, budget
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """One estimate per subject."""
-        return [self._attribute(subject) for subject in subjects]
+        said = self.rows is not None or self.refine is not None
+        return [self._as_told(subject) if said else self._within_budget(subject) for subject in subjects]
 
-    def _attribute(self, subject: Subject) -> Attribution:
-        count, length = len(subject.features), len(subject.encoded) + subject.adapter.leading_positions(subject.encoded)
+    def _within_budget(self, subject: Subject) -> Attribution:
+        count = len(subject.features)
         value = SetFunction(subject, removal="attention-mask")
-        pairs: int | None
-        if self.budget is None:
-            refine, pairs = self.refine, None if self.rows == "all" else self.rows * count
-        else:
-            share = share_budget(self.budget, count)
-            if share.exact:
-                return _exact(value)
-            refine, pairs = share.refine, share.rows * length
-        first = first_estimate(subject, first_order(subject, self.backward))
+        passes = passes_of(USUAL if self.budget is None else self.budget, count)
+        if passes >= count:
+            return _exact(value, "leave-one-out costs no more")
+        first = first_estimate(subject, self._first(subject))
         subject.check_route(first.start.output, "under the engine")
-        extra = 0 if self.budget is None else share.rows  # what rows would have cost buys true values
-        scores, carried, known, said = _estimate(subject, first, pairs, refine, extra)
-        details: dict[str, Any] = {"rows": carried / count, "refined": len(known), "own_r": float("nan"), **said}
+        spent = spend(subject, value, first, passes)
+        length = first.member.shape[1]
+        details = {
+            "rows": spent.carried / count,
+            **_known(first, spent.scores, spent.known),
+            "spent": {"first pass": FIRST_PASS, "true values": spent.values, "rows": spent.carried / length},
+            "why": spent.why,
+            **({"fell_back": f"rows: {spent.lost}"} if spent.lost else {}),
+        }
+        return Attribution(spent.scores, cost=spent.cost(length), details=details)
+
+    def _first(self, subject: Subject) -> FirstOrder:
+        """The first pass. Through the many layers of a decoder the gradient loses its way (docs/looprop-method.md)."""
+        if self.backward is None and subject.adapter.causal:
+            try:
+                return first_order(subject, "attnlrp")
+            except RuleError:  # an operation that AttnLRP has no rule for
+                pass
+        return first_order(subject, self.backward or "gradient")
+
+    def _as_told(self, subject: Subject) -> Attribution:
+        count, length = len(subject.features), len(subject.encoded) + subject.adapter.leading_positions(subject.encoded)
+        rows, refine = USUAL_ROWS if self.rows is None else self.rows, self.refine or 0
+        value = SetFunction(subject, removal="attention-mask")
+        first = first_estimate(subject, first_order(subject, self.backward or "gradient"))
+        subject.check_route(first.start.output, "under the engine")
+        scores, carried, known, said = _estimate(subject, first, None if rows == "all" else rows * count, refine)
         if len(known):
             scores[known] = true_values(value, known)
-            details["own_r"] = _agreement(first.scores[known], scores[known])
+        details: dict[str, Any] = {"rows": carried / count, **_known(first, scores, known), **said}
         return Attribution(scores, cost=FIRST_PASS + carried / length + len(known), details=details)
 
 
 def _estimate(
-    subject: Subject, first: FirstEstimate, pairs: int | None, refine: int, extra: int
+    subject: Subject, first: FirstEstimate, pairs: int | None, refine: int
 ) -> tuple[Scores, float, Places, dict[str, str]]:
-    """Scores, pairs carried, whose true value is to be computed, and what has to be said of it.
-
-    extra: how many more true values there are where no rows can be carried.
-    """
-    reason = ""
+    """Scores, pairs carried, whose true value is to be computed, and what has to be said of it."""
+    reason, known = "", first.order()[:refine]
     if pairs != 0 and can_carry(subject, first.start):
-        known = first.order()[:refine]
         try:
             return *with_rows(subject, first, pairs, known), known, {}
         except NotCarried as found:
@@ -126,16 +150,26 @@ def _estimate(
         raise InputError(
             f"rows of {subject.adapter.name} cannot be carried on their own{reason}: use method='loo', or refine="
         )
-    refine += extra
-    scores = first.scores.copy() if refine else without_read_out(first)
-    return scores, 0.0, first.order()[:refine], {"fell_back": f"rows{reason}"} if reason else {}
+    scores = first.scores.copy() if refine else with_mean(first.scores, first.reads)
+    return scores, 0.0, known, {"fell_back": f"rows{reason}"} if reason else {}
 
 
-def _exact(value: SetFunction) -> Attribution:
+def _exact(value: SetFunction, why: str) -> Attribution:
     """Leave-one-out itself, where the budget allows it."""
     count = len(value.subject.features)
     scores = true_values(value, np.arange(count))
-    return Attribution(scores, cost=float(count), details={"rows": "all", "refined": count, "own_r": 1.0})
+    details = {"rows": "all", "refined": count, "own_r": 1.0, "known": list(range(count)), "why": why}
+    return Attribution(scores, cost=float(count), details=details)
+
+
+def _known(first: FirstEstimate, scores: Scores, known: Places) -> dict[str, Any]:
+    """Which features have their true value as score, what the first pass said of them, and r between the two."""
+    return {
+        "refined": len(known),
+        "known": known.tolist(),
+        "estimated": first.scores[known].tolist(),
+        "own_r": _agreement(first.scores[known], scores[known]),
+    }
 
 
 def _agreement(estimates: Scores, truth: Scores) -> float:

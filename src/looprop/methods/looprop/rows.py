@@ -126,9 +126,9 @@ def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> l
     """The rows of each variant, ascending: the read-out always (the feature's own rows, where they leave a mean over
     all), then those outside the feature with the largest effect.
 
-    size: (T, F). total: how many pairs (variant, row) there may be in all. They are given to the largest effects
-        wherever
-    they are: a removal that is felt in many rows gets many. Ties go to the lower feature and position.
+    size: (T, F), below zero for pairs that are not to be carried. total: how many pairs (variant, row) there may be in
+    all. They are given to the largest effects wherever they are: a removal that is felt in many rows gets many. Ties go
+    to the lower feature and position.
     """
     worth = size.T.clone().masked_fill_(member.to(size.device), -1.0)  # nobody reads the rows of the feature itself
     chosen = (
@@ -141,6 +141,17 @@ def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> l
     best = torch.argsort(worth.flatten(), descending=True, stable=True)[:left]
     chosen[best // worth.shape[1], best % worth.shape[1]] = True
     return [row.nonzero()[:, 0] for row in chosen]
+
+
+def whole_variants(member: Tensor, read: list[int]) -> list[Tensor]:
+    """All rows of a decoder that feel a removal: those after its first token that are not its own, and the read-out.
+
+    member: (F, T). A variant that is carried in these rows is leave-one-out.
+    """
+    places = torch.arange(member.shape[1], device=member.device)
+    later = (places[None] > member.int().argmax(1)[:, None]) & ~member
+    later[:, read] = True
+    return [row.nonzero()[:, 0] for row in later]
 
 
 def exact_rows(subject: Subject, intact: FirstOrder, rows: list[Tensor], member: Tensor) -> Tensor:

@@ -1,0 +1,164 @@
+"""Where a budget goes: each pass to what buys most on this input, as far as the passes before it tell."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from looprop.methods.looprop.budget import FIRST_PASS
+from looprop.methods.looprop.estimates import (
+    FirstEstimate,
+    NotCarried,
+    Places,
+    Scores,
+    through_rows,
+    true_values,
+    with_mean,
+    with_rows,
+)
+from looprop.methods.looprop.rows import can_carry, choose_rows, whole_variants
+from looprop.models.subject import Subject
+from looprop.removal.set_function import SetFunction
+
+# So many true values are computed before it is decided what the other passes are for.
+TRIED = 3
+# Estimates that are off by more than so many times the truth say little about whose true value matters.
+POOR = 2.0
+# In a decoder, fewer passes than these are spent on whole variants, others on rows of all of them.
+FEW_PASSES = 2
+# Estimates are scaled to the truth where it is known of so many features.
+ENOUGH_TO_SCALE = 3
+
+NOWHERE: Places = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Spent:
+    """Scores, the features whose score is their true value, pairs (variant, row) carried for others, and why."""
+
+    scores: Scores
+    known: Places
+    values: int
+    carried: float
+    why: str
+    lost: str = ""
+
+    def cost(self, length: int) -> float:
+        """In forward passes."""
+        return FIRST_PASS + self.values + self.carried / length
+
+
+def spend(subject: Subject, value: SetFunction, first: FirstEstimate, passes: float) -> Spent:
+    """The best estimate for so many passes in all, the first of which are spent."""
+    left = max(0, int(passes - FIRST_PASS))
+    if not subject.adapter.causal:
+        return _on_true_values(subject, value, first, left)
+    lost = ""
+    if left and can_carry(subject, first.start):
+        try:
+            return _on_whole_variants(subject, first) if left < FEW_PASSES else _on_rows(subject, first, left)
+        except NotCarried as found:
+            lost = subject.adapter.facts.lost["carried rows"] = str(found)
+    return replace(_without_rows(subject, value, first, left), lost=lost)
+
+
+def _on_true_values(subject: Subject, value: SetFunction, first: FirstEstimate, left: int) -> Spent:
+    """The read-out, then what is felt most; rows for the rest of the budget where the first values show that the
+    estimates are poor.
+    """
+    scores, order = first.leaning(), first.order()
+    if not left:
+        return Spent(with_mean(scores, first.reads), NOWHERE, 0, 0.0, "one forward and one backward pass")
+    known, why, lost = order[:left], "true values of the read-out and of what is felt most", ""
+    scores[known[:TRIED]] = true_values(value, known[:TRIED])
+    if left > TRIED:
+        missed = _missed(first, scores, known[:TRIED])
+        if missed > POOR and can_carry(subject, first.start):
+            tried, pairs = known[:TRIED], (left - TRIED) * first.member.shape[1]
+            try:
+                estimates, carried = with_rows(subject, first, pairs, tried)
+            except NotCarried as found:
+                lost = subject.adapter.facts.lost["carried rows"] = str(found)
+            else:
+                estimates[tried] = scores[tried]
+                why = f"rows of all variants: first estimates are off by {missed:.1f} times the truth"
+                return Spent(estimates, tried, len(tried), carried, why)
+        scores[known[TRIED:]] = true_values(value, known[TRIED:])
+    return Spent(scores, known, len(known), 0.0, why, lost)
+
+
+def _missed(first: FirstEstimate, scores: Scores, tried: Places) -> float:
+    """By how many times the truth the estimates are off where both are known, the read-out apart."""
+    others = tried[~first.reads[tried]]
+    truth = np.abs(scores[others]).sum()
+    error = np.abs(scores[others] - first.scores[others]).sum()
+    return float(error / truth) if truth > 0 else 0.0
+
+
+def _first_token(first: FirstEstimate) -> NDArray[np.bool_]:
+    """Which feature holds the first token of a decoder: a sink of attention, where a linear view fails most."""
+    held: NDArray[np.bool_] = first.member[:, 0].cpu().numpy()
+    return held
+
+
+def _on_whole_variants(subject: Subject, first: FirstEstimate) -> Spent:
+    """True values by the rows after the removed token, most felt per row first: late tokens have few of them."""
+    length = first.member.shape[1]
+    rows = whole_variants(first.member, subject.rows_read)
+    sizes = np.array([len(own) for own in rows])
+    known, left = [], length
+    for i in np.lexsort((np.arange(len(sizes)), -first.felt / sizes)):
+        if sizes[i] <= left:
+            known.append(int(i))
+            left -= sizes[i]
+    known_now = np.array(sorted(known), dtype=np.int64)
+    exact, carried = through_rows(subject, first, known_now, [rows[i] for i in known_now])
+    sink = _first_token(first)
+    fitting = known_now[~sink[known_now]]
+    scores = first.scores * _scale(first.scores[fitting], exact[fitting])
+    if not sink[known_now].any():
+        scores = with_mean(scores, sink)
+    scores[known_now] = exact[known_now]
+    why = "true values of late tokens, which few rows feel; other estimates scaled to them"
+    return Spent(scores, known_now, 0, carried, why)
+
+
+def _scale(estimates: Scores, truth: Scores) -> float:
+    """The slope of the truth over its estimates, not below zero; 1 where too few are known."""
+    if len(truth) < ENOUGH_TO_SCALE or not np.ptp(estimates) > 0:
+        return 1.0
+    estimates, truth = estimates - estimates.mean(), truth - truth.mean()
+    return max(0.0, float(estimates @ truth / (estimates @ estimates)))
+
+
+def _on_rows(subject: Subject, first: FirstEstimate, left: int) -> Spent:
+    """Pooled rows, more of them for what is felt more; all rows of the first token."""
+    length = first.member.shape[1]
+    size = first.start.size.double()
+    size = size * size.sum(0, keepdim=True).sqrt()
+    whole = whole_variants(first.member, subject.rows_read)
+    for i, own in enumerate(whole):  # other rows do not feel it
+        unfelt = torch.ones(length, dtype=torch.bool, device=size.device).index_fill(0, own, False)
+        size[unfelt, i] = -1.0
+    sink = _first_token(first).nonzero()[0]
+    others = np.setdiff1d(np.arange(len(first.scores)), sink)
+    spent = sum(len(whole[i]) for i in sink)
+    chosen = dict(zip(sink.tolist(), [whole[i] for i in sink], strict=True))
+    own = choose_rows(subject, size[:, others], first.member[others], left * length - spent)
+    chosen |= dict(zip(others.tolist(), own, strict=True))
+    every = np.arange(len(first.scores))
+    scores, carried = through_rows(subject, first, every, [chosen[i] for i in range(len(every))])
+    known = np.array([i for i in range(len(every)) if bool(torch.isin(whole[i], chosen[i]).all())], dtype=np.int64)
+    return Spent(scores, known, 0, carried, "all rows of the first token, and rows of the others by what they feel")
+
+
+def _without_rows(subject: Subject, value: SetFunction, first: FirstEstimate, left: int) -> Spent:
+    """A decoder whose rows cannot be carried: its first token, then what is felt most."""
+    sink = _first_token(first)
+    known: Places = np.lexsort((np.arange(len(sink)), -first.felt, ~sink))[:left]
+    if not left:
+        return Spent(with_mean(first.scores, sink), known, 0, 0.0, "one forward and one backward pass")
+    scores = first.scores.copy()
+    scores[known] = true_values(value, known)
+    return Spent(scores, known, len(known), 0.0, "true values of the first token and of what is felt most")
