@@ -108,8 +108,8 @@ def _both(first: AbstractContextManager[object], second: AbstractContextManager[
         yield
 
 
-def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
-    """The first-order effect of every removal, with nothing inside an attention block linearised."""
+def refuse_others(subject: Subject) -> None:
+    """Raise for models that are no single stack of tokens which attend to each other."""
     adapter = subject.adapter
     if not adapter.tokens:
         raise InputError(
@@ -119,6 +119,12 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
         raise InputError(
             "looprop has no meaning for an encoder-decoder yet: the rows of its two stacks are not told apart; use loo"
         )
+
+
+def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
+    """The first-order effect of every removal, with nothing inside an attention block linearised."""
+    refuse_others(subject)
+    adapter = subject.adapter
     member = member_matrix(subject)
     reductions: list[Reduction] = []
     unfollowed = UnfollowedAttention()

@@ -24,7 +24,7 @@ from looprop.methods.looprop.estimates import (
     with_mean,
     with_rows,
 )
-from looprop.methods.looprop.first_order import Backward, FirstOrder, first_order
+from looprop.methods.looprop.first_order import Backward, FirstOrder, first_order, refuse_others
 from looprop.methods.looprop.rows import can_carry
 from looprop.methods.looprop.spending import spend
 from looprop.models.subject import Subject
@@ -50,7 +50,7 @@ class LooProp(Method):
     name = "looprop"
     title = "looprop"
     summary = "the leave-one-out effect itself, exact in a few rows, first order in the rest"
-    cost = "at most min(F, 11)"
+    cost = "at most F"
     kind = "effect"
     coarse = "looprop[rows=2]"
     order = 20
@@ -95,6 +95,7 @@ class LooProp(Method):
         return [self._as_told(subject) if said else self._within_budget(subject) for subject in subjects]
 
     def _within_budget(self, subject: Subject) -> Attribution:
+        refuse_others(subject)
         count = len(subject.features)
         value = SetFunction(subject, removal="attention-mask")
         passes = passes_of(USUAL if self.budget is None else self.budget, count)
