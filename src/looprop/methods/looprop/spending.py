@@ -138,8 +138,8 @@ def _on_rows(subject: Subject, first: FirstEstimate, left: int) -> Spent:
     size = first.start.size.double()
     size = size * size.sum(0, keepdim=True).sqrt()
     whole = whole_variants(first.member, subject.rows_read)
-    for i, own in enumerate(whole):  # other rows do not feel it
-        unfelt = torch.ones(length, dtype=torch.bool, device=size.device).index_fill(0, own, False)
+    for i, later in enumerate(whole):  # other rows do not feel it
+        unfelt = torch.ones(length, dtype=torch.bool, device=size.device).index_fill(0, later, False)
         size[unfelt, i] = -1.0
     sink = _first_token(first).nonzero()[0]
     others = np.setdiff1d(np.arange(len(first.scores)), sink)
