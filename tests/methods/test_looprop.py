@@ -218,7 +218,7 @@ def test_bad_options(options: dict[str, Any], error: type[Exception]) -> None:
 def test_without_attention_it_is_refused() -> None:
     import looprop
 
-    with pytest.raises(InputError, match="no attention"):
+    with pytest.raises(InputError, match="no tokens that attend"):
         looprop.attribute(nn.Linear(3, 2), torch.ones(1, 3), "looprop")
 
 
