@@ -2,7 +2,7 @@
 from the runs kept under results/, and the sections of docs/limits.md. `python tests/readme_figures.py` writes them.
 
 A run folder is results/EXPERIMENT-DATA, written by `looprop reproduce`; only its summary.json is read. Each DATA is a
-column: the run of `baselines`, else of `remedy`, else of `layers`. What it did not measure is taken from the others
+column: the run of `baselines`, else of `remedy`, else of `layers` or `cheap`. What it did not measure is taken from the others
 where they are on the same data, model and removal; else it is a dash.
 """
 
@@ -17,7 +17,7 @@ from looprop.methods.names import CATALOGUE, SCORE_KINDS
 
 ROOT = Path(__file__).parents[1]
 METRIC = "loo-r"
-EXPERIMENTS = ("baselines", "remedy", "layers")
+EXPERIMENTS = ("baselines", "remedy", "layers", "cheap")
 HEADER = "| method | what it is | cost |"
 TABLE = re.compile(rf"^{re.escape(HEADER)}.*?\n(?!\|)", re.MULTILINE | re.DOTALL)
 SECTIONS = re.compile(r"(?<=<!-- methods: make readme -->\n).*?(?=<!-- end of methods -->)", re.DOTALL)

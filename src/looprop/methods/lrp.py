@@ -75,6 +75,10 @@ class LRP(Method):
                 "a plan holds its own layers, epsilon, bias share, linear rule and form of products: give either a "
                 "plan or cp, epsilon, bias, bilinear, linear"
             )
+        if plan.bias == "placed" or plan.rotary == "halves":
+            raise InputError(
+                "what a plan gives to positions (bias='placed', rotary='halves') is read by 'libragrad' and 'pa-lrp'"
+            )
         self.readout, self.plan = readout, plan
 
     @property

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from looprop.errors import InputError, ModelError
 from looprop.methods.base import Attribution
+from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
-from looprop.propagation.tape import unseen
+from looprop.propagation.tape import Tape, unseen
 
 # A batch holds at most this many tokens, so that the activations kept for the backward pass stay small.
 TOKENS = 4096
@@ -30,11 +31,13 @@ def propagate(
     """One attribution per subject: R = x * g, summed over the embedding and over the positions of each feature.
 
     plan: the rules of the backward pass; `GRADIENT` is the ordinary gradient. readout: at the word embedding, or at the
-    sum with positions and token types. combine: what is made of x and g, element by element, before it is summed over
+    sum with positions and token types, or ("positions") at that sum with what rotations (`Plan(rotary="halves")`) and
+    biases (`Plan(bias="placed")`) give to positions. combine: what is made of x and g, element by element, before it is
+    summed over
     each position: their product, or `lambda x, g: g.abs()`.
     """
-    if readout not in ("word", "sum"):
-        raise InputError(f"readout must be 'word' or 'sum', got {readout!r}")
+    if readout not in ("word", "sum", "positions"):
+        raise InputError(f"readout must be 'word', 'sum' or 'positions', got {readout!r}")
     scores: dict[int, NDArray[np.float64]] = {}
     for batch in batches(subjects):
         own = _checked([subjects[i] for i in batch], plan, readout, combine)
@@ -100,7 +103,8 @@ def _propagate(
     inputs, own = adapter.collate(list(texts.values()))
     scores: dict[int, NDArray[np.float64]] = {}
     with adapter.traced(inputs, plan, positions=subjects[0].target.positions) as traced:
-        tape, tensor = traced.tape, adapter.explained(traced, readout)
+        tape, tensor = traced.tape, adapter.explained(traced, "sum" if readout == "positions" else readout)
+        shares = _position_shares(adapter, tape) if readout == "positions" else []
         tape.check(traced.logits)
         with unseen():
             # A row's gradient is then as large as the row, not as the batch.
@@ -110,9 +114,10 @@ def _propagate(
         for number, chosen in enumerate(rounds, start=1):
             with unseen():
                 value = torch.stack([values[i] for i in chosen])
-            (gradient,) = tape.gradients(value, [tensor], keep=number < len(rounds))
+            gradient, *more = tape.gradients(value, [tensor, *shares], keep=number < len(rounds))
             with unseen():
-                by_position = adapter.token_scores(combine(tensor.detach(), gradient)).double().cpu()  # (B, T)
+                by_position = adapter.token_scores(combine(tensor.detach(), gradient))  # (B, T)
+                by_position = sum(more, start=by_position).double().cpu()
                 scores |= {i: by_position[row_of[i]][own[row_of[i]] >= 0].numpy() for i in chosen}
     for i in range(len(subjects)):
         if not np.isfinite(scores[i]).all():
@@ -121,6 +126,19 @@ def _propagate(
                 "bias='keep' may help"
             )
     return [s.group(scores[i]) for i, s in enumerate(subjects)], [float(value.detach()) for value in values]
+
+
+def _position_shares(adapter: Adapter, tape: Tape) -> list[Tensor]:
+    """What rotations gave to positions, if there were any; raise where positions enter in neither known way."""
+    if tape.position_shares is not None:
+        return [tape.position_shares]
+    if tape.plan.rotary == "halves" and not tape.adds_positions:
+        raise InputError(
+            f"{adapter.name} adds no position to its word embeddings and turns nothing by sines and cosines that it "
+            "computes as it runs: its positions (biases of attention scores, stored tables) take no relevance of their "
+            "own. Use 'attnlrp'"
+        )
+    return []
 
 
 def _rounds(row_of: Sequence[int]) -> list[list[int]]:

@@ -51,7 +51,8 @@ class Trace(NamedTuple):
     mean_square: a sum or mean of squares (the next part of a norm).
     held: why a tensor that came from activations carries no gradient. "normaliser": a standard deviation or its
         inverse, which may only multiply or divide; "coefficient": a gate, a router's weight, a decay of a state, which
-        may only multiply, divide or select; "weights": attention weights under CP-LRP; "cut": made with gradients
+        may only multiply, divide or select; "rotation": sines and cosines of positions, which come from no activation,
+        where the plan gives positions a share; "weights": attention weights under CP-LRP; "cut": made with gradients
         turned off; "integer": whole numbers made of its values.
     product: a product of two activations, on its way to a softmax; holds the two factors.
     factor: the number by which that product has been scaled since.
@@ -72,7 +73,7 @@ class Trace(NamedTuple):
     linear: bool = True
     square: bool = False
     mean_square: bool = False
-    held: Literal["", "normaliser", "coefficient", "weights", "cut", "integer"] = ""
+    held: Literal["", "rotation", "normaliser", "coefficient", "weights", "cut", "integer"] = ""
     product: tuple[Tensor, Tensor] | None = None
     factor: float = 1.0
     unweighted: Tensor | None = None

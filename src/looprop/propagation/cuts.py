@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from looprop.propagation.call import Trace
 
 # What a note forbids, the strictest last: a tensor made of two is forbidden what either is.
-_STRICTNESS = ("", "weights", "coefficient", "normaliser", "integer", "cut")
+_STRICTNESS = ("", "rotation", "weights", "coefficient", "normaliser", "integer", "cut")
 
 
 def strictest(*notes: Trace | None) -> Trace | None:

@@ -76,7 +76,9 @@ class RelevanceMode(TorchFunctionMode):
         self.explained: Tensor | None = None
         self.explained_inputs: list[Tensor] = []
         self.again = ""  # where the explained table was looked up for the second time
+        self.looked_up: Tensor | None = None
         self.embedding_sum: Tensor | None = None
+        self.position_shares: Tensor | None = None  # (B, T), all ones, where positions have taken a share
         self.sites: list[AttentionSite] = []
         self.fresh = Trace(token=object())
         self.cuts = Cuts()
@@ -89,6 +91,15 @@ class RelevanceMode(TorchFunctionMode):
         if (surrogate := surrogate_in_force()) is not None:
             leaf = surrogate.start(leaf)
         return mark(leaf.requires_grad_(), self.fresh)
+
+    def shares_of_positions(self, like: Tensor) -> Tensor | None:
+        """The shares (B, T) that positions take beside their embeddings, made when first asked for; None where no word
+        embeddings are explained.
+        """
+        if self.position_shares is None and self.explained is not None and self.explained.dim() == 3:
+            ones = torch.ones(self.explained.shape[:2], dtype=like.dtype, device=like.device)
+            self.position_shares = ones.requires_grad_()
+        return self.position_shares
 
     def reaches(self, tensor: Tensor) -> bool:
         """Whether a tensor that the engine did not see being made comes from the explained one; else it is made of
@@ -243,12 +254,14 @@ class RelevanceMode(TorchFunctionMode):
             # A clone, since models may add to it in place and a leaf forbids that.
             looked_up = mark(leaf.clone(), self.fresh)
             if len(self.explained_inputs) == 1:
-                self.explained, self.embedding_sum = leaf, looked_up
+                self.explained, self.looked_up, self.embedding_sum = leaf, looked_up, looked_up
             elif not self.again:
                 self.again = module_path(self.root)
             return looked_up
         if call.name in operations.DROPOUT:
             return call.args[0]
+        if call.name in ("cos", "sin") and self.plan.rotary == "halves":
+            return mark(call.run(), self.fresh.but(held="rotation", culprit=call.name))
         return call.run() if not call.held or self.plain else self._made_of_held(call, in_place=in_place)
 
     def _made_of_held(self, call: Call, *, in_place: bool) -> Any:

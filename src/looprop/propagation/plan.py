@@ -10,13 +10,14 @@ from typing import Any, Literal, get_args
 from looprop.errors import PlanError, UnknownNameError
 
 AttentionRule = Literal["attnlrp", "cp", "gradient"]
-BiasShare = Literal["keep", "printed", "shared"]
+BiasShare = Literal["keep", "printed", "shared", "placed"]
 LinearRule = Literal["epsilon", "gamma", "alpha-beta"]
 NormRule = Literal["constant-std", "gradient"]
 ActivationRule = Literal["identity", "gradient"]
 ProductRule = Literal["halves", "gradient"]
 CoefficientRule = Literal["constant", "halves"]
 BilinearForm = Literal["pairs", "canonical"]
+RotaryRule = Literal["pass", "halves"]
 
 
 def _choice(kind: str, value: str, allowed: Any) -> None:
@@ -41,7 +42,8 @@ class Plan:
     epsilon: the stabiliser of the denominators, signed, sign(0) = +1; 0 is its limit.
     bias: "keep" divides by the output with its bias, which so keeps its share; "printed" leaves the bias out of
         the denominator, literally as in the paper's equation (relevance may then explode); "shared" gives the share of
-        the bias to the inputs, by the size of what each contributes (nothing explodes, and nothing is lost).
+        the bias to the inputs, by the size of what each contributes (nothing explodes, and nothing is lost);
+        "placed" gives it to the position at which it is added (`Tape.position_shares`).
     linear: how linear layers and convolutions share relevance among their inputs. "epsilon": by contribution; "gamma":
         contributions of the sign of the output count 1 + gamma times; "alpha-beta": those of positive sign share
         alpha, those of negative sign alpha - 1, with a minus. gamma: of linear layers; conv_gamma: of convolutions.
@@ -52,6 +54,8 @@ class Plan:
         "halves" gives the gate half of it.
     temperature: at which the gradient of an attention site's softmax is taken where its rule is "attnlrp"; 1 is its
         Taylor rule, 2 that of GIM.
+    rotary: "pass" turns relevance back with the rotation; "halves" gives half of it to the position that turned
+        (`Tape.position_shares`).
     experts: "constant" gives all relevance of a weighted expert to the expert; "halves" gives its router weight half.
     bilinear: "pairs" splits at each product by itself, so that (x1 x2) x3 gives 1/4, 1/4, 1/2; "canonical" takes
         products one upon the other, with only linear operations between them, as one k-linear operation with equal
@@ -80,6 +84,7 @@ class Plan:
     gamma: float = 0.25
     conv_gamma: float = 0.25
     alpha: float = 2.0
+    rotary: RotaryRule = "pass"
     plain: bool = field(init=False, repr=False, compare=False)
     layers: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
@@ -107,6 +112,7 @@ class Plan:
             ("gate rule", self.gate, CoefficientRule),
             ("expert rule", self.experts, CoefficientRule),
             ("linear rule", self.linear, LinearRule),
+            ("rotary rule", self.rotary, RotaryRule),
         ):
             _choice(kind, value, allowed)
         for name, least in (("epsilon", 0.0), ("gamma", 0.0), ("conv_gamma", 0.0), ("alpha", 1.0)):
@@ -126,7 +132,7 @@ class Plan:
         object.__setattr__(self, "layers", tuple(sorted(by_layer or ())))
         attention = {self.attention} if by_layer is None else {*by_layer.values(), self.otherwise}
         none = attention | {self.norm, self.activation, self.product} == {"gradient"}
-        linear = not self.epsilon and self.bias == "keep" and self.linear == "epsilon"
+        linear = not self.epsilon and self.bias == "keep" and self.linear == "epsilon" and self.rotary == "pass"
         object.__setattr__(self, "plain", none and linear and not self.rules)
 
     def _check_operations(self) -> None:
@@ -168,7 +174,7 @@ class Plan:
         }
 
 
-_NEWER = ("temperature", "linear", "gamma", "conv_gamma", "alpha")
+_NEWER = ("temperature", "linear", "gamma", "conv_gamma", "alpha", "rotary")
 
 
 GRADIENT = Plan(attention="gradient", otherwise="gradient", norm="gradient", activation="gradient", product="gradient")

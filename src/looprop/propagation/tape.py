@@ -83,6 +83,18 @@ class Tape:
             )
         return self._mode.embedding_sum
 
+    @property
+    def position_shares(self) -> Tensor | None:
+        """One for each position (B, T), of which its gradient is the relevance that rotations gave it; None where there
+        was no rotation, or the plan gives it no share.
+        """
+        return self._mode.position_shares
+
+    @property
+    def adds_positions(self) -> bool:
+        """Whether something constant was added to the explained look-up."""
+        return self._mode.embedding_sum is not self._mode.looked_up
+
     def watch(self, tensor: Tensor) -> Tensor:
         """Begin to explain a tensor: use what this returns as the model's input."""
         if not tensor.is_floating_point():

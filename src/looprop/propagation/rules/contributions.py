@@ -60,6 +60,19 @@ def shared(out: Tensor, bias: Tensor, sizes: Tensor) -> Tensor:
     return out + hold(ratio(bias, sizes.detach())) * (sizes - hold(sizes))
 
 
+def with_bias_placed(call: Call, out: Tensor, bias: Tensor) -> Tensor:
+    """The output, whose bias belongs to the positions at which it is added; elsewhere (a pooled row) it keeps its
+    share.
+    """
+    shares = call.mode.shares_of_positions(out)
+    if shares is None or out.dim() not in (2, 3):
+        return out
+    by_position = shares.flatten() if out.dim() == 2 else shares
+    if out.shape[:-1] != by_position.shape:
+        return out
+    return out + bias * (by_position - hold(by_position))[..., None]
+
+
 def norm_sizes(x: Tensor, dims: tuple[int, ...], weight: Tensor | None, eps: float, *, centered: bool) -> Tensor:
     """sum_k |M_jk x_k| of a norm y = M x + b whose standard deviation is a constant: M_jk = (delta_jk - 1/D) w_j / std,
     without the 1/D where it does not centre.

@@ -34,6 +34,8 @@ def _shared_among_inputs(call: Call, out: Tensor, bias: Tensor | None) -> Tensor
         return contributions.by_sign(call, out, bias)
     if plan.bias == "shared" and bias is not None:
         return weighed(call, contributions.with_bias_shared(call, out, bias))
+    if plan.bias == "placed" and bias is not None:
+        return weighed(call, contributions.with_bias_placed(call, out, bias))
     return weighed(call, out, without=bias)
 
 
@@ -102,6 +104,8 @@ def norm(call: Call) -> Any:
         dims = tuple(range(-len(shape), 0))
         sizes = contributions.norm_sizes(x, dims, weight, eps, centered=centered)
         return weighed(call, contributions.shared(out, bias, sizes))
+    if call.plan.bias == "placed" and bias is not None:
+        return weighed(call, contributions.with_bias_placed(call, out, bias))
     return weighed(call, out, without=bias)
 
 

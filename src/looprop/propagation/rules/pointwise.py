@@ -14,6 +14,7 @@ from looprop.propagation.rules import attention
 from looprop.propagation.rules.base import rule
 from looprop.propagation.rules.coefficients import carried, constant, goes_on, settle
 from looprop.propagation.rules.linear import product, weighed
+from looprop.propagation.rules.rotary import rotated
 
 REDUCTION = ("sum", "mean")
 VANISHES_AT_ZERO = operations.ACTIVATION - {"hardtanh"}
@@ -109,7 +110,7 @@ def scale(call: Call) -> Any:
     if len(acts) == 1:
         if call.name in ("div", "rdiv") and not _divides_by_constant(call):
             raise call.refuse("it divides by an activation")
-        out = call.run()
+        out = rotated(call) if any(t.held == "rotation" for t in call.held) else call.run()
         if goes_on(call):
             return carried(call, out)
         trace = trace_known(acts[0])

@@ -1,0 +1,41 @@
+"""Libra FullGrad (after LibraGrad, Mehri et al. 2025, and FullGrad, Srinivas & Fleuret 2019).
+
+LibraGrad prunes the paths of the gradient that break completeness: softmax, standard deviations, the curvature of
+activations; gates get halves. On these operations that is CP-LRP's backward pass. FullGrad then adds to a position what
+every bias that is added there contributes:  R_t = x_t g_t + sum over biases b of b g_b,t
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from looprop.errors import InputError
+from looprop.methods.base import Attribution, Method
+from looprop.methods.propagating import propagate
+from looprop.models.subject import Subject
+from looprop.propagation.plan import Plan
+
+
+class LibraFullGrad(Method):
+    """CP-LRP's backward pass, with biases read where they are added. Cost 3."""
+
+    name = "libragrad"
+    title = "LibraGrad"
+    summary = "pruned gradient (that of CP-LRP) times input, plus what biases add at each position"
+    cost = "3"
+    kind = "share"
+    order = 35
+    inputs = ("text",)
+    limits = """
+        *Claims:* how the logit is handed back through values, with biases counted where they enter.
+
+        Do not trust a token's score to be about that token alone: a bias in a late layer is counted for the position,
+        whatever the row holds by then. Biases of what follows the pooling of rows belong to no position (`e.residual`).
+        Its authors have several forms (FullGrad+, for images); this is the plain one.
+        """
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """Relevance of embeddings, positions and biases, summed to features."""
+        if not subjects[0].adapter.tokens or subjects[0].adapter.explained_weight is None:
+            raise InputError("libragrad has no meaning for inputs without word embeddings: their rows are no tokens")
+        found = propagate(subjects, Plan(attention="cp", bias="placed"), readout="positions")
+        return [replace(a, residual=s.output - float(a.scores.sum())) for s, a in zip(subjects, found, strict=True)]

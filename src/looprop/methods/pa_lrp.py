@@ -1,0 +1,40 @@
+"""AttnLRP whose positions keep nothing for themselves (after PA-LRP, Bakish et al. 2025).
+
+A token's score is the relevance of its word embedding, of the position that is added to it, and of the rotations that
+turn its queries and keys in every layer: at each of these products half of the relevance goes to the position.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from looprop.errors import InputError
+from looprop.methods.base import Attribution, Method
+from looprop.methods.propagating import propagate
+from looprop.models.subject import Subject
+from looprop.propagation.plan import Plan
+
+
+class PositionAwareLRP(Method):
+    """AttnLRP with what positions take given to their tokens. Cost 3."""
+
+    name = "pa-lrp"
+    title = "PA-LRP"
+    summary = "AttnLRP, with the relevance of learned and rotary positions given to their tokens"
+    cost = "3"
+    kind = "share"
+    order = 34
+    inputs = ("text",)
+    limits = """
+        *Claims:* what AttnLRP claims, with the part that goes to a token for where it stands.
+
+        Do not trust it to say what happens when the token goes and its place stays (removal by a mask). Its authors
+        take sizes and scale each layer by its largest score; here the shares are added as they are. Models whose
+        positions enter as biases of attention scores are refused.
+        """
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """Relevance at the embeddings and positions, summed to features."""
+        if not subjects[0].adapter.tokens or subjects[0].adapter.explained_weight is None:
+            raise InputError("pa-lrp has no meaning for inputs without word embeddings: their positions are no tokens")
+        found = propagate(subjects, Plan(rotary="halves"), readout="positions")
+        return [replace(a, residual=s.output - float(a.scores.sum())) for s, a in zip(subjects, found, strict=True)]
