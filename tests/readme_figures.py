@@ -2,8 +2,8 @@
 from the runs kept under results/, and the sections of docs/limits.md. `python tests/readme_figures.py` writes them.
 
 A run folder is results/EXPERIMENT-DATA, written by `looprop reproduce`; only its summary.json is read. Each DATA is a
-column: the run of `baselines`, else of `remedy`, else of `layers` or `cheap`. What it did not measure is taken from the others
-where they are on the same data, model and removal; else it is a dash.
+column: the run of `baselines`, else of `remedy`, else of `layers`, else of `cheap`. What it did not measure is taken
+from the others where they are on the same data, model and removal; else it is a dash.
 """
 
 import json

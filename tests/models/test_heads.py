@@ -101,7 +101,9 @@ def test_every_method_answers_or_refuses_by_name(name: str, method: str) -> None
 
 
 @pytest.mark.parametrize("name", TWO_STACKS)
-@pytest.mark.parametrize("method", ["rollout", "looprop", "generic-attention", "attention-norm", "value-zeroing"])
+@pytest.mark.parametrize(
+    "method", ["rollout", "looprop", "generic-attention", "attention-norm", "value-zeroing", "pa-lrp", "libragrad"]
+)
 def test_what_chains_rows_is_refused_for_two_stacks(name: str, method: str) -> None:
     with pytest.raises(InputError, match=f"{method} has no meaning for an encoder-decoder"):
         bench(name).explain(text_of(name, 9), method)

@@ -8,9 +8,8 @@ every bias that is added there contributes:  R_t = x_t g_t + sum over biases b o
 from collections.abc import Sequence
 from dataclasses import replace
 
-from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagating import propagate
+from looprop.methods.propagating import check_one_text, propagate
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 
@@ -35,7 +34,6 @@ class LibraFullGrad(Method):
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Relevance of embeddings, positions and biases, summed to features."""
-        if not subjects[0].adapter.tokens or subjects[0].adapter.explained_weight is None:
-            raise InputError("libragrad has no meaning for inputs without word embeddings: their rows are no tokens")
+        check_one_text(subjects[0], self.name)
         found = propagate(subjects, Plan(attention="cp", bias="placed"), readout="positions")
         return [replace(a, residual=s.output - float(a.scores.sum())) for s, a in zip(subjects, found, strict=True)]

@@ -7,9 +7,8 @@ turn its queries and keys in every layer: at each of these products half of the 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagating import propagate
+from looprop.methods.propagating import check_one_text, propagate
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 
@@ -34,7 +33,6 @@ class PositionAwareLRP(Method):
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Relevance at the embeddings and positions, summed to features."""
-        if not subjects[0].adapter.tokens or subjects[0].adapter.explained_weight is None:
-            raise InputError("pa-lrp has no meaning for inputs without word embeddings: their positions are no tokens")
+        check_one_text(subjects[0], self.name)
         found = propagate(subjects, Plan(rotary="halves"), readout="positions")
         return [replace(a, residual=s.output - float(a.scores.sum())) for s, a in zip(subjects, found, strict=True)]

@@ -46,6 +46,15 @@ def propagate(
     return [Attribution(scores[i], cost=2.0 + 1.0 / sharing[id(s.encoded)]) for i, s in enumerate(subjects)]
 
 
+def check_one_text(subject: Subject, method: str) -> None:
+    """Raise where positions are not those of one text: what they get would have no token to go to."""
+    adapter = subject.adapter
+    if not adapter.tokens or adapter.explained_weight is None:
+        raise InputError(f"{method} has no meaning for inputs without word embeddings: their positions are no tokens")
+    if adapter.two_stacks:
+        raise InputError(f"{method} has no meaning for an encoder-decoder: it has positions of two sequences")
+
+
 def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> list[list[int]]:
     """Indices of subjects that run together: of similar length, reading as many positions, within a budget of tokens.
 
