@@ -30,6 +30,7 @@ ORDER = [
     "tensors",
     "checking",
     "explained",
+    "coarse_to_fine",
     "workbench",
     "running",
     "evaluation",

@@ -20,12 +20,13 @@ def explain_subjects(subjects: Sequence[Subject], method: Method, *, check: int 
     checks = [checked(s, a, method, check) for s, a in zip(subjects, attributions, strict=True)]
     seconds = (time.perf_counter() - start) / len(subjects)
     found = zip(subjects, attributions, checks, strict=True)
-    return Explanations(_explanation(s, a, method, seconds, c) for s, a, c in found)
+    return Explanations(explanation_of(s, a, method, seconds, c) for s, a, c in found)
 
 
-def _explanation(
-    subject: Subject, attribution: Attribution, method: Method, seconds: float, check: Check | None
+def explanation_of(
+    subject: Subject, attribution: Attribution, method: Method, seconds: float, check: Check | None = None
 ) -> Explanation:
+    """Scores with the names of their features."""
     encoded, groups = subject.encoded, subject.features
     spans, names = named_features(subject)
     return Explanation(
@@ -63,7 +64,7 @@ def explain_each(subject: Subject, method: Method) -> ExplanationMatrix:
     attributions = alike.attribute(subjects)
     seconds = (time.perf_counter() - start) / len(subjects)
     found = zip(subjects, attributions, strict=True)
-    columns = [_explanation(s, a, method, seconds, None) for s, a in found]
+    columns = [explanation_of(s, a, method, seconds, None) for s, a in found]
     tokens, spans, text = said_of(subject.adapter, subject.target.index, subject.target.label, subject.about)
     logprobs = [s.output for s in subjects]
     return matrix_of(columns, text, tokens, spans, logprobs, cost=spent + sum(a.cost for a in attributions))

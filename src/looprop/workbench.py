@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from looprop.checking import check_count
+from looprop.coarse_to_fine import Limits, coarse_to_fine
 from looprop.errors import InputError, UnknownNameError
 from looprop.explained import explain_each, explain_subjects
 from looprop.explanation import Explanation, Explanations
@@ -197,6 +198,30 @@ class Workbench:
             subjects = [self.subject(item, target=target, features=features, within=within, truncation=truncation)]
         explanations = explain_subjects(subjects, chosen, check=check)
         return explanations if isinstance(item, list) or isinstance(target, list) else explanations[0]
+
+    def coarse_to_fine(
+        self,
+        item: Any,
+        *,
+        levels: Sequence[str] | None = None,
+        target: TargetLike = None,
+        within: Within = None,
+        budget: int | None = 200,
+        seconds: float | None = None,
+        share: float = 0.1,
+        removal: Removal | None = None,
+        truncation: bool = False,
+    ) -> Explanation:
+        """Leave-one-out by document or paragraph, then by sentence inside what mattered, then by token.
+
+        levels: kinds of features from coarse to fine; None for documents, paragraphs, sentences and tokens, as far as
+            there are any. budget: removals in all, seconds: of time; None is no limit. share: a part is looked into if
+            its score is at least this share of the largest. What was not opened keeps the score of its group;
+            `details["levels"]` says where each feature stands, `details["not_opened"]` what was left and why.
+        """
+        subject = self.subject(item, target=target, features="token", within=within, truncation=truncation)
+        limits = Limits(budget, seconds, share)
+        return coarse_to_fine(subject, within=within, levels=levels, limits=limits, removal=removal)
 
     def answer(
         self,
