@@ -20,6 +20,15 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
+class Reference:
+    """The scores of a reference, what they cost, and their largest standard error."""
+
+    scores: Floats
+    cost: float
+    error: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
 class Common:
     """What all methods on one example are measured with.
 
@@ -66,11 +75,12 @@ class Common:
 
 
 def measure_common(
-    subject: Subject, grouped: Subject, setup: Setup, loo: Floats, shapley: tuple[Floats, float] | None
+    subject: Subject, grouped: Subject, setup: Setup, loo: Reference, shapley: Reference | None
 ) -> Common:
     """What the metrics of a setup need beside a method's own scores. grouped: the subject in the features of the
-    curves. shapley: Shapley values and their largest standard error.
+    curves.
     """
+    before = _computed(subject)
     needs = setup.needs
     special = np.array([all(subject.encoded.special[i] for i in group) for group in subject.features])
     own = _players(subject, setup)
@@ -83,16 +93,21 @@ def measure_common(
         more["limits"] = Limits(0.0, 0.0, (), (), exact=True) if game is None else order_limits(game, len(game))
     if "removed_drops" in needs:
         more |= _removals(grouped, game, plays, setup.seed)
+    nothing = None if own is None else _nothing(own)
     return Common(
-        loo=loo,
+        loo=loo.scores,
         special=special,
         plays=plays,
-        shapley=None if shapley is None else shapley[0],
-        error=None if shapley is None else shapley[1],
-        nothing=None if own is None else _nothing(own),
-        cost=float(sum(values.computed for values in subject.known.values.values())),
+        shapley=None if shapley is None else shapley.scores,
+        error=None if shapley is None else shapley.error,
+        nothing=nothing,
+        cost=loo.cost + (0.0 if shapley is None else shapley.cost) + _computed(subject) - before,
         **more,
     )
+
+
+def _computed(subject: Subject) -> int:
+    return sum(values.computed for values in subject.known.values.values())
 
 
 def _players(subject: Subject, setup: Setup) -> Players | None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError, LoopropError
-from looprop.evaluation.common import Common, measure_common
+from looprop.evaluation.common import Common, Reference, measure_common
 from looprop.evaluation.known_loo import KnownLoo, learn_known
 from looprop.evaluation.known_shares import KnownShapley, check_known
 from looprop.evaluation.setup import Setup
@@ -187,10 +187,9 @@ def _rows(
 ) -> list[Row]:
     metrics = [get_metric(name) for name in setup.columns]
     grouped = replace(subject, features=partition(subject.encoded, setup.curve_features))
-    loo, shares = references
-    assert loo.scores is not None
-    shapley = None if shares is None or shares.scores is None else (shares.scores, shares.largest_error)
-    shared = measure_common(subject, grouped, setup, loo.scores, shapley)
+    loo, shapley = (None if of is None else _as_reference(of) for of in references)
+    assert loo is not None
+    shared = measure_common(subject, grouped, setup, loo, shapley)
     cases = _cases(subject, grouped, metrics, setup.removal, shared, found)
     common = {
         "features": len(subject.features),
@@ -210,6 +209,11 @@ def _rows(
             own |= {"flipped": turned[0] if turned else None, "scores": of.scores.tolist()}
         rows.append({**_failed(task, setup, label, of.error), **common, **own})
     return rows
+
+
+def _as_reference(found: _Found) -> Reference:
+    assert found.scores is not None
+    return Reference(found.scores, found.cost, found.largest_error)
 
 
 def _cases(
