@@ -59,7 +59,7 @@ class Common:
 
     def of_row(self, output: float) -> Row:
         """Columns of a row; those of Shapley values and limits only where there are any."""
-        row: Row = {"loo": self.loo.tolist(), "nothing": self.nothing, "reference_cost": self.cost}
+        row: Row = {"loo": self.loo.tolist(), "reference_cost": self.cost}
         row["loo_matters"] = self._matters(self.loo, output)
         if self.shapley is not None:
             row |= {"shapley": self.shapley.tolist(), "shapley_error": self.error}
@@ -93,7 +93,8 @@ def measure_common(
         more["limits"] = Limits(0.0, 0.0, (), (), exact=True) if game is None else order_limits(game, len(game))
     if "removed_drops" in needs:
         more |= _removals(grouped, game, plays, setup.seed)
-    nothing = None if own is None else _nothing(own)
+    # No column of a row: its last bits depend on what rode in the same batch.
+    nothing = None if own is None else float(own(np.zeros((1, len(own)), dtype=bool))[0])
     return Common(
         loo=loo.scores,
         special=special,
@@ -116,11 +117,6 @@ def _players(subject: Subject, setup: Setup) -> Players | None:
         return players_of(subject, removal=setup.removal)
     except InputError:
         return None
-
-
-def _nothing(game: Players) -> float:
-    """The value of what always stays, in as many digits as do not depend on what rode in the same batch."""
-    return float(f"{game(np.zeros((1, len(game)), dtype=bool))[0]:.6g}")
 
 
 def _removals(grouped: Subject, game: Players | None, plays: NDArray[np.bool_], seed: int) -> dict[str, Any]:
