@@ -65,6 +65,7 @@ accuracy: venv
 
 # What README and docs/limits.md say of the methods, and the figures measured in the runs kept under results/.
 readme: venv
+	$(BIN)/python -m benchmarks.trust
 	$(BIN)/python tests/readme_figures.py
 	$(BIN)/python tests/results_tables.py
 

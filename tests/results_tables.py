@@ -7,6 +7,9 @@ leaves a sentence that says so.
 Between `<!-- true values: RUN first, RUN last -->` and `<!-- end of table -->` stands what `looprop` would give with
 true values only, from the scores kept in the runs; first and last say which token is the read-out, whose true value
 comes first.
+
+Between `<!-- trust -->` and `<!-- end of table -->` stands how right `check=` is, from benchmarks/results/trust.json
+(`python -m benchmarks.trust`).
 """
 
 import json
@@ -22,6 +25,7 @@ from readme_figures import with_bounds
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- table: (?P<run>[\w-]+): (?P<metrics>[\w, -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 TRUE_VALUES = re.compile(r"(<!-- true values: (?P<runs>[\w, -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+TRUST = re.compile(r"(<!-- trust -->\n).*?(<!-- end of table -->)", re.DOTALL)
 TITLES = {
     "loo-r": "r to LOO",
     "loo-r-no-special": "r without special tokens",
@@ -83,11 +87,22 @@ def true_values_table(runs: str, results: Path) -> str:
     return "\n".join(lines) + "\n\n"
 
 
+def trust_table(measured: Path) -> str:
+    """One row per run and number of values: the half of the examples that chose nothing."""
+    lines = ["", "| run | values | checks | mean error of r | interval holds r | its width |", "| --- |" + " --- |" * 5]
+    for row in json.loads(measured.read_text(encoding="utf-8"))["rows"]:
+        if row["half"] == "reported":
+            numbers = f"{row['mean error']:.3f} | {row['coverage']:.1%} | {row['width']:.2f}".replace("%", " %")
+            lines.append(f"| `{row['run']}` | {row['values']} | {row['checks']:,} | {numbers} |")
+    return "\n".join(lines) + "\n\n"
+
+
 def filled(text: str, results: Path) -> str:
     """A page with its tables as the runs have them, and nothing else changed."""
     text = BLOCK.sub(
         lambda m: m[1] + table(m["run"], [name.strip() for name in m["metrics"].split(",")], results) + m[4], text
     )
+    text = TRUST.sub(lambda m: m[1] + trust_table(ROOT / "benchmarks" / "results" / "trust.json") + m[2], text)
     return TRUE_VALUES.sub(lambda m: m[1] + true_values_table(m["runs"], results) + m[3], text)
 
 

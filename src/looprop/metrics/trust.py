@@ -40,7 +40,7 @@ POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 FLOOR = 0.1
 MEAN_WEIGHT, SLOPE_WEIGHT, SPREAD_WEIGHT = 2.0, 0.03, 0.03  # in observations
 TAILS = 4.0  # degrees of freedom
-STRETCH = 1.25
+STRETCH = 1.2
 
 
 @dataclass(frozen=True)
