@@ -9,6 +9,7 @@ import torch
 import looprop
 import tiny
 from looprop.errors import InputError, TargetError, UnknownNameError
+from looprop.methods import DefaultMethodWarning
 from looprop.models.encoded import words_of
 
 TEXT = "The film isn't good!"
@@ -37,7 +38,7 @@ def test_predicted_class_is_the_default(classifier: looprop.Workbench) -> None:
     assert e.features[0] == "[CLS]"
     assert e.special[0]
     assert e.features[1] == "The"  # as written, not as the tokenizer spells it
-    assert e.method == "cp-lrp"
+    assert e.method == "looprop"
     assert e.residual == pytest.approx(e.output - e.scores.sum())
 
 
@@ -130,7 +131,9 @@ def test_a_model_without_a_class_dimension() -> None:
             return self.head(self.embedding(input_ids).sum(1)).squeeze(-1)
 
     bench = looprop.load((Scorer(), tiny.wordpiece()))
-    e = bench.explain(TEXT)
+    with pytest.warns(DefaultMethodWarning, match="explained by attnlrp, as looprop: Scorer has no attention"):
+        e = bench.explain(TEXT)
+    assert e.method == "attnlrp"
     assert e.output == pytest.approx(e.scores.sum() + float(bench.model.head.bias.detach()), rel=1e-5)  # type: ignore[union-attr,operator]
 
 
@@ -157,10 +160,10 @@ def test_features_are_sums_of_their_tokens(classifier: looprop.Workbench) -> Non
 
 
 def test_readout_at_the_embedding_sum(classifier: looprop.Workbench) -> None:
-    word, summed = (classifier.explain(TEXT, readout=readout) for readout in ("word", "sum"))
+    word, summed = (classifier.explain(TEXT, "cp-lrp", readout=readout) for readout in ("word", "sum"))
     assert np.abs(word.scores - summed.scores).max() > 1e-3
     with pytest.raises(InputError, match="readout must be 'word' or 'sum'"):
-        classifier.explain(TEXT, readout="words")
+        classifier.explain(TEXT, "cp-lrp", readout="words")
 
 
 # ----- offsets and words

@@ -54,7 +54,8 @@ def checked(subject: Subject, attribution: Attribution, method: Method, check: i
     truth = subject.output - value(without[places])
     whole = None if check is None else _matters(subject, value, places, truth)
     # True values that the method put into its scores say nothing of its other scores.
-    put_in = [i for i, t in zip(places, truth, strict=True) if i in own and _same(subject, scores[i], t)]
+    told = {*own.tolist(), *attribution.details.get("known", ())}
+    put_in = [i for i, t in zip(places.tolist(), truth, strict=True) if i in told and _same(subject, scores[i], t)]
     found = estimate_r(scores, places.tolist(), truth, apart=[*apart, *put_in], seed=seed)
     return Check(
         r=found.r,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from looprop.checking import checked
 from looprop.errors import InputError
@@ -9,12 +10,22 @@ from looprop.explanation import Explanation, Explanations
 from looprop.explanation_check import Check
 from looprop.explanation_matrix import ExplanationMatrix, matrix_of
 from looprop.methods.base import Attribution, Method
+from looprop.methods.default import by_default
 from looprop.models.answer_text import said_of
 from looprop.models.subject import Subject, named_features
 
 
-def explain_subjects(subjects: Sequence[Subject], method: Method, *, check: int | None = None) -> Explanations:
-    """Run a method, put names to its scores, and check them by so many true values."""
+def explain_subjects(subjects: Sequence[Subject], method: Method | None, *, check: int | None = None) -> Explanations:
+    """Run a method, put names to its scores, and check them by so many true values. None is the default method."""
+    if method is not None:
+        return _explained(subjects, method, check)
+    found, refused = by_default(lambda own: _explained(subjects, own, check))
+    if not refused:
+        return found
+    return Explanations(replace(e, details={**e.details, "instead_of": dict(refused)}) for e in found)
+
+
+def _explained(subjects: Sequence[Subject], method: Method, check: int | None) -> Explanations:
     start = time.perf_counter()
     attributions = method.attribute(subjects)
     checks = [checked(s, a, method, check) for s, a in zip(subjects, attributions, strict=True)]

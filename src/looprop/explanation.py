@@ -229,6 +229,8 @@ class Explanation:
         facts += [("residual", number(self.residual))] if self.residual is not None else []
         facts += [("cost", self._cost())] if self.cost else []
         facts += [("r to leave-one-out", self.check.verdict)] if self.check is not None else []
+        instead = self.details.get("instead_of")
+        facts += [(f"instead of {m}", str(why)) for m, why in instead.items()] if isinstance(instead, Mapping) else []
         return Strip(
             features=self.features,
             scores=self.scores.tolist(),

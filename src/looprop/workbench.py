@@ -14,6 +14,8 @@ from looprop.explained import explain_each, explain_subjects
 from looprop.explanation import Explanation, Explanations
 from looprop.explanation_matrix import ExplanationMatrix
 from looprop.methods.base import Method
+from looprop.methods.default import by_default
+from looprop.methods.names import DEFAULT
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter, Removal
 from looprop.models.answers import Answer, answered, answered_from
@@ -83,7 +85,7 @@ class Workbench:
     def explain(
         self,
         item: Any,
-        method: str | Method = ...,
+        method: str | Method | None = ...,
         *,
         output: Literal["each"],
         target: TargetLike = ...,
@@ -97,7 +99,7 @@ class Workbench:
     def explain(
         self,
         item: list[Any],
-        method: str | Method = ...,
+        method: str | Method | None = ...,
         *,
         target: TargetLike | list[Any] = ...,
         features: FeaturesLike | None = ...,
@@ -112,7 +114,7 @@ class Workbench:
     def explain(
         self,
         item: Any,
-        method: str | Method = ...,
+        method: str | Method | None = ...,
         *,
         target: list[Any],
         features: FeaturesLike | None = ...,
@@ -127,7 +129,7 @@ class Workbench:
     def explain(
         self,
         item: Any,
-        method: str | Method = ...,
+        method: str | Method | None = ...,
         *,
         target: TargetLike = ...,
         features: FeaturesLike | None = ...,
@@ -141,7 +143,7 @@ class Workbench:
     def explain(
         self,
         item: Any,
-        method: str | Method = "cp-lrp",
+        method: str | Method | None = None,
         *,
         target: TargetLike | list[Any] = None,
         features: FeaturesLike | None = None,
@@ -153,6 +155,8 @@ class Workbench:
     ) -> Explanation | Explanations | ExplanationMatrix:
         """Explain one input, or a list of inputs in batches.
 
+        method: a name, with options in brackets (`ig[steps=20]`) or after it, or a method that is made already. None is
+            "looprop", and where that refuses the model "attnlrp" or "loo", with a warning that says why.
         item: a text, a pair of texts (a tuple), an image, an `Answer` (`m.answer`, `m.context`), or a list of them.
         target: a class number, a label, a contrast (a, b), an object (`Continuation`, `Contrast`, `Token`), or None for
             the predicted class. A list is one target for each of a list of inputs, or several targets of one input,
@@ -169,14 +173,14 @@ class Workbench:
             tokens. Its removals are those of the whole answer, and relevance takes one forward pass for all tokens.
         """
         check_count(check)
-        chosen = make_method(method, **options)
+        chosen = make_method(method or DEFAULT, **options) if method is not None or options else None
         if output not in ("sum", "each"):
             raise UnknownNameError("output", str(output), ("sum", "each"))
         if output == "each":
             if isinstance(item, list) or isinstance(target, list) or check is not None:
                 raise InputError("output='each' is for one input and one target, without check=")
             one = self.subject(item, target=target, features=features, within=within, truncation=truncation)
-            return explain_each(one, chosen)
+            return explain_each(one, chosen) if chosen else by_default(lambda own: explain_each(one, own))[0]
         if isinstance(item, list):
             if not item:
                 raise InputError("the list of inputs is empty")

@@ -24,10 +24,8 @@ from looprop.cli.options import (
 )
 from looprop.cli.shell import command, load_bench, progress, say
 from looprop.cli.summaries import check_success, hand_out
+from looprop.methods.names import COMPARED
 from looprop.naming import split_names
-
-# Named in the help of the command.
-METHODS = ["loo", "looprop", "attnlrp", "cp-lrp", "random"]
 
 Data = Annotated[str, typer.Argument(help="sst2, imdb, demo, or a file of texts (.txt, .csv, .tsv, .jsonl, .parquet).")]
 Metrics = Annotated[
@@ -90,7 +88,7 @@ def evaluate(
     Correlation with leave-one-out or Shapley values, removal curves, time and cost. Without --method: loo, looprop,
     attnlrp, cp-lrp and random.
     """
-    methods = check_methods(method or METHODS)
+    methods = check_methods(method or list(COMPARED))
     check_place(html, ".html")
     check_out(out)
     chosen = choose_engine(engine, address, workers)

@@ -9,6 +9,7 @@ from looprop.cli.arguments import check_methods, check_place, read_text
 from looprop.cli.options import Debug, Html, Json, Methods, Model, NoColor
 from looprop.cli.shell import command, load_bench, output, progress, say
 from looprop.errors import InputError, TargetError
+from looprop.methods.names import DEFAULT
 from looprop.naming import split_name
 
 if TYPE_CHECKING:
@@ -86,8 +87,8 @@ def explain(
 ) -> None:
     """Explain what a model makes of a text.
 
-    Without --method: cp-lrp. Colours, or numbers where there are none, show what speaks for the target and what against
-    it.
+    Without --method: looprop, an estimate of leave-one-out, or leave-one-out itself where that takes no longer.
+    Colours, or numbers where there are none, show what speaks for the target and what against it.
     """
     if (text is None) == (prompt is None):
         raise typer.BadParameter("give a text, or a prompt with --prompt" + ("" if text is None else ", not both"))
@@ -95,7 +96,7 @@ def explain(
         raise typer.BadParameter("--target, --continuation and --generate exclude each other")
     if prompt is None and system is not None:
         raise typer.BadParameter("--system goes with --prompt")
-    methods = _with_loo(check_methods(method or ["cp-lrp"]), loo)
+    methods = _with_loo(check_methods(method or [DEFAULT]), loo)
     check_place(html, ".html")
     check_place(png, ".png")
     given = read_text(text if prompt is None else prompt)  # type: ignore[arg-type]
@@ -112,7 +113,7 @@ def explain(
         given = bench.chat(given, system) if chat else given
     wanted = _wanted(bench, given, target, continuation, generate)
     item = (given, pair) if pair is not None else given
-    found = explain_by(bench, item, methods, wanted, features, truncate, check)
+    found = explain_by(bench, item, methods, wanted, features, truncate, check, by_default=not method)
     show(found, html=html, png=png, json_=json_, no_color=no_color)
 
 
@@ -152,20 +153,22 @@ def explain_by(
     features: str,
     truncate: bool,
     check: int | None = None,
+    *,
+    by_default: bool = False,
 ) -> "Explanations":
-    """One explanation per method, named as it was asked for."""
+    """One explanation per method, named as it was asked for; by_default: nobody asked for the default by its name."""
     from dataclasses import replace
 
     from looprop.explanation import Explanations
     from looprop.methods.registry import make_method
 
     # All of them are made before the first one runs: a wrong option of the last must not cost the time of the others.
-    made = [make_method(name) for name in methods]
+    made = [None if by_default and name == DEFAULT else make_method(name) for name in methods]
     found = Explanations()
     with progress(methods[0], len(methods)) as advance:
         for i, (name, one) in enumerate(zip(methods, made, strict=True)):
             explanation = bench.explain(item, one, target=target, features=features, truncation=truncate, check=check)
-            found.append(replace(explanation, method=name))
+            found.append(explanation if one is None else replace(explanation, method=name))
             advance(methods[i + 1] if i + 1 < len(methods) else "")
     return found
 

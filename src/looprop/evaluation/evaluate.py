@@ -13,6 +13,7 @@ from looprop.evaluation.result import Evaluation
 from looprop.evaluation.setup import make_setup
 from looprop.inputs.examples import Dataset
 from looprop.methods.base import Method
+from looprop.methods.names import COMPARED
 from looprop.metrics.correlation import Protocol
 from looprop.models.adapter import Removal
 from looprop.models.target import TargetLike
@@ -26,7 +27,7 @@ from looprop.workbench import Workbench
 def evaluate(
     m: Workbench,
     data: Dataset | Sequence[Any],
-    methods: Sequence[str | Method] = ("loo", "attnlrp", "cp-lrp", "random"),
+    methods: Sequence[str | Method] = COMPARED,
     metrics: Sequence[str] | None = None,
     *,
     references: Sequence[str] | None = None,

@@ -6,6 +6,7 @@ from looprop.lazily import lazily
 
 if TYPE_CHECKING:
     from looprop.methods.base import Attribution, Method
+    from looprop.methods.default import DefaultMethodWarning
     from looprop.methods.names import method_names
     from looprop.methods.propagating import propagate
     from looprop.methods.registry import make_method, method_class, register
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 # Imported when first used: the names of the methods are read without torch.
 _HOMES = {
     "Attribution": "looprop.methods.base",
+    "DefaultMethodWarning": "looprop.methods.default",
     "Method": "looprop.methods.base",
     "make_method": "looprop.methods.registry",
     "method_class": "looprop.methods.registry",
@@ -23,6 +25,7 @@ _HOMES = {
 
 __all__ = [
     "Attribution",
+    "DefaultMethodWarning",
     "Method",
     "make_method",
     "method_class",

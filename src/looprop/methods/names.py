@@ -16,6 +16,11 @@ from typing import Any
 from looprop.errors import InputError, UnknownNameError
 from looprop.naming import split_name
 
+DEFAULT = "looprop"
+"""What explains where no method is named."""
+COMPARED = ("loo", "looprop", "attnlrp", "cp-lrp", "random")
+"""What an evaluation measures where no methods are named."""
+
 SCORE_KINDS = {
     "effect": "what happens to the target when the feature goes",
     "share": "the feature's part of the output",
