@@ -39,7 +39,8 @@ def test_predicted_class_is_the_default(classifier: looprop.Workbench) -> None:
     assert e.special[0]
     assert e.features[1] == "The"  # as written, not as the tokenizer spells it
     assert e.method == "looprop"
-    assert e.residual == pytest.approx(e.output - e.scores.sum())
+    complete = classifier.explain(TEXT, "cp-lrp")
+    assert complete.residual == pytest.approx(complete.output - complete.scores.sum())
 
 
 @pytest.mark.parametrize("target", [2, "positive", "POSITIVE", np.int64(2)])
@@ -131,7 +132,7 @@ def test_a_model_without_a_class_dimension() -> None:
             return self.head(self.embedding(input_ids).sum(1)).squeeze(-1)
 
     bench = looprop.load((Scorer(), tiny.wordpiece()))
-    with pytest.warns(DefaultMethodWarning, match="explained by attnlrp, as looprop: Scorer has no attention"):
+    with pytest.warns(DefaultMethodWarning, match="explained by attnlrp, as looprop: Scorer takes an attention mask"):
         e = bench.explain(TEXT)
     assert e.method == "attnlrp"
     assert e.output == pytest.approx(e.scores.sum() + float(bench.model.head.bias.detach()), rel=1e-5)  # type: ignore[union-attr,operator]
@@ -162,7 +163,7 @@ def test_features_are_sums_of_their_tokens(classifier: looprop.Workbench) -> Non
 def test_readout_at_the_embedding_sum(classifier: looprop.Workbench) -> None:
     word, summed = (classifier.explain(TEXT, "cp-lrp", readout=readout) for readout in ("word", "sum"))
     assert np.abs(word.scores - summed.scores).max() > 1e-3
-    with pytest.raises(InputError, match="readout must be 'word' or 'sum'"):
+    with pytest.raises(InputError, match="readout must be 'word', 'sum'"):
         classifier.explain(TEXT, "cp-lrp", readout="words")
 
 

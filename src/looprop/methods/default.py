@@ -4,16 +4,18 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from looprop.errors import DataError, InputError, RuleError, TargetError
+from looprop.errors import DataError, InputError, LoopropError, ModelError, RuleError, TargetError
 from looprop.methods.base import Method
 from looprop.methods.names import DEFAULT
 from looprop.methods.registry import make_method
 
 Result = TypeVar("Result")
 
-# What explains in the default's place: where there are no tokens that attend to each other, and where relevance cannot
-# be propagated either.
-INSTEAD = ("attnlrp", "loo")
+# What explains in a method's place, and what it must have said: nothing to say of such a model; no rules for it.
+INSTEAD: dict[str, tuple[str, tuple[type[Exception], ...]]] = {
+    DEFAULT: ("attnlrp", (InputError, ModelError, RuleError)),
+    "attnlrp": ("loo", (RuleError,)),
+}
 
 
 class DefaultMethodWarning(UserWarning):
@@ -21,22 +23,24 @@ class DefaultMethodWarning(UserWarning):
 
 
 def by_default(run: Callable[[Method], Result]) -> tuple[Result, Mapping[str, str]]:
-    """What the default gives; where it refuses the model, what the first of the others gives that does not, with a
-    warning; and the reasons, by method.
+    """What the default gives; where it refuses the model, what the next method gives, with a warning; and the reasons,
+    by method.
 
-    Only refusals of the method are met in this way. A wrong target or a model that does not answer as it should is as
-    wrong for any other method, and raises.
+    Only refusals of the method are met in this way. A wrong target, or a model that does not answer as it should, is as
+    wrong for the next one, and raises there.
     """
     refused: dict[str, str] = {}
-    for name in (DEFAULT, *INSTEAD):
+    name = DEFAULT
+    while True:
         try:
             found = run(make_method(name))
-        except (InputError, RuleError) as error:
-            if isinstance(error, TargetError | DataError) or name == INSTEAD[-1]:
+            break
+        except LoopropError as error:
+            following, refusals = INSTEAD.get(name, ("", ()))
+            if not isinstance(error, refusals) or isinstance(error, TargetError | DataError):
                 raise
             refused[name] = str(error)
-        else:
-            break
+            name = following
     if refused:
         reasons = "; ".join(f"{other}: {reason}" for other, reason in refused.items())
         warnings.warn(f"explained by {name}, as {reasons}", DefaultMethodWarning, stacklevel=3)
