@@ -23,6 +23,14 @@ LooFrom = Annotated[
         help="A run of the same model and texts: its leave-one-out is taken over.", metavar="FOLDER", show_default=False
     ),
 ]
+References = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file of Shapley values and leave-one-out of the same model and texts, taken over by `truths`.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Compute examples again on which something failed.")]
 WithReport = Annotated[bool, typer.Option("--report/--no-report", help="Write the report when the run is finished.")]
 
@@ -44,6 +52,7 @@ def reproduce(
         typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER", show_default=False),
     ] = None,
     loo_from: LooFrom = None,
+    references: References = None,
     retry_failed: RetryFailed = False,
     engine: Engine = "local",
     address: Address = None,
@@ -70,6 +79,7 @@ def reproduce(
             seed=seed,
             out=out,
             loo_from=loo_from,
+            references=references,
             retry_failed=retry_failed,
             progress=shown,
             engine=chosen,

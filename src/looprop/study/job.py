@@ -14,7 +14,8 @@ from looprop.running.missing import Work
 class Options:
     """What a caller may choose: model and data instead of the defaults, a subset, the seed that draws it.
 
-    loo_from: a run folder whose leave-one-out is taken over.
+    loo_from: a run folder whose leave-one-out is taken over. references: a file of Shapley values and leave-one-out to
+        be taken over.
     """
 
     model: Any = None
@@ -22,6 +23,7 @@ class Options:
     limit: int | None = None
     seed: int = 0
     loo_from: Path | None = None
+    references: Path | None = None
 
 
 class Preparation(Protocol):

@@ -1,5 +1,6 @@
 """Run an experiment, or go on with one that was stopped."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def reproduce(
     seed: int = 0,
     out: str | Path | None = None,
     loo_from: str | Path | None = None,
+    references: str | Path | None = None,
     retry_failed: bool = False,
     progress: bool = True,
     engine: str | Engine = "local",
@@ -39,6 +41,9 @@ def reproduce(
     limit: how many examples, drawn by `seed`. out: the run folder; by default runs/<experiment>-<data>.
     loo_from: a run folder of the same model and texts whose leave-one-out is taken over, after some of it was computed
         again.
+    references: a file of Shapley values and leave-one-out, one JSON object a line (`python -m
+        benchmarks.shapley_references`), for experiments of kind "truths"; each is checked before it is taken over, and
+        texts without one are left out.
     retry_failed: compute those examples again of which a row holds an error.
     engine: who computes: "local" is this process, "ray" a cluster (`get_engine("ray", address=...)` from
         `looprop.running.engines`); a run may be begun by one and continued by another.
@@ -48,7 +53,8 @@ def reproduce(
         check_folder_place(out)
     spec = load_spec(experiment)
     source = Path(loo_from) if loo_from is not None else None
-    job = get_kind(spec.kind).job(spec, Options(model, data, limit, seed, source))
+    known = Path(references) if references is not None else None
+    job = get_kind(spec.kind).job(spec, Options(model, data, limit, seed, source, known))
     folder = Path(out) if out is not None else Path("runs") / f"{spec.name}-{Path(job.about.data).stem}"
     ids = [task.id for task in job.tasks]
     check_ids(ids)
@@ -57,6 +63,8 @@ def reproduce(
         if source is not None:
             taken = {task.id for task in job.tasks if task.loo is not None}
             store.note_session(loo_from={"run": source.name, "examples": len(taken & set(store.missing(ids)))})
+        if known is not None:
+            store.note_session(references={"file": known.name, "hash": hashlib.sha256(known.read_bytes()).hexdigest()})
         work = job.prepare(folder, progress=progress)
         run_missing(
             store,

@@ -26,7 +26,7 @@ class DataSpec:
     source: the data set that the texts are from, where it is not the name itself. template: each text stands in place
         of "{text}" in it.
     target: what is explained, a class or a contrast of two; by default the predicted class. skip: methods that it goes
-        without.
+        without. features: what gets a score ("token", "word", "sentence"), for kinds that take others than tokens.
     """
 
     source: str = ""
@@ -38,9 +38,10 @@ class DataSpec:
     template: str = ""
     target: str | tuple[str, str] | None = None
     skip: tuple[str, ...] = ()
+    features: str = "token"
 
     def __post_init__(self) -> None:
-        for name in ("source", "split", "model", "form", "curve_features", "template"):
+        for name in ("source", "split", "model", "form", "curve_features", "template", "features"):
             if not isinstance(getattr(self, name), str):
                 raise DataError(f"{name} must be a text, got {getattr(self, name)!r}")
         for name in ("yardsticks", "skip"):
@@ -97,8 +98,8 @@ class Spec:
         kind.check(self)
 
     def to_dict(self, *, data: str | None = None) -> dict[str, Any]:
-        """Plain data for manifests; what is skipped only where something is. data: of this data set only: what is said
-        of others is nothing that the numbers of a run depend on.
+        """Plain data for manifests; what is skipped only where something is, features only where they are no tokens.
+        data: of this data set only: what is said of others is nothing that the numbers of a run depend on.
         """
         plain = asdict(self)
         if data is not None:
@@ -106,6 +107,8 @@ class Spec:
         for of_data in plain["data"].values():
             if not of_data["skip"]:
                 del of_data["skip"]
+            if of_data["features"] == "token":
+                del of_data["features"]
         return plain
 
     @property

@@ -55,7 +55,7 @@ class Toys(Kind):
                 raise DataError(f"case {name!r}: inputs and value must have the same length, at least 2, got {lengths}")
 
     def job(self, spec: Spec, options: Options) -> Job:
-        for name in ("model", "data", "limit", "loo_from"):
+        for name in ("model", "data", "limit", "loo_from", "references"):
             if getattr(options, name) is not None:
                 raise DataError(f"{spec.name} has its own cases and takes no {name}, got {getattr(options, name)!r}")
 

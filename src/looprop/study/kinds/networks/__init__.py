@@ -41,6 +41,8 @@ class Networks(Kind):
             raise DataError(f"{spec.name} trains its own networks: it takes no model")
         if options.loo_from is not None:
             raise DataError(f"{spec.name} computes its own leave-one-out: it takes no loo_from")
+        if options.references is not None:
+            raise DataError(f"{spec.name} has no Shapley values: it takes no references")
         if options.data not in (None, DATA):
             raise DataError(f"{spec.name} runs on {DATA}, got data {options.data!r}")
         training, test = load_mnist("train"), load_mnist(spec.data[DATA].split or "test")

@@ -35,7 +35,7 @@ class Planted(Kind):
             case.check(name)
 
     def job(self, spec: Spec, options: Options) -> Job:
-        for name in ("model", "data", "limit", "loo_from"):
+        for name in ("model", "data", "limit", "loo_from", "references"):
             if getattr(options, name) is not None:
                 raise DataError(f"{spec.name} has its own cases and takes no {name}, got {getattr(options, name)!r}")
 

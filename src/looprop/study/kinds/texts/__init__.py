@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from looprop.errors import DataError
 from looprop.evaluation.setup import Setup
 from looprop.study.claims import JudgedClaim
 from looprop.study.job import Job, Options
@@ -25,12 +26,16 @@ class Texts(Kind):
     evaluates = True
 
     def check(self, spec: Spec) -> None:
-        for of_data in spec.data.values():
+        for name, of_data in spec.data.items():
+            if of_data.features != "token":
+                raise DataError(f"features are for experiments of kind 'truths', got {of_data.features!r} on {name}")
             Setup(
                 spec.methods, spec.metrics, curve_features=of_data.curve_features
             )  # raises for what nobody can remove
 
     def job(self, spec: Spec, options: Options) -> Job:
+        if options.references is not None:
+            raise DataError(f"{spec.name} has no Shapley values for its reference: it takes no references")
         return text_job(spec, options)
 
     def tables(self, run: Run) -> list[Grid]:
