@@ -35,6 +35,7 @@ class Browser:
         self._number = 0
         self._buffer = b""
         self._loaded = False
+        self._home = "file:"
         theirs_in, self._write = _pipe()
         self._read, theirs_out = _pipe()
         # Chromium reads commands from file descriptor 3 and answers on 4.
@@ -67,16 +68,20 @@ class Browser:
         os.waitpid(self._pid, 0)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def open(self, path: Path, *, dark: bool = False, width: int = 1200, height: int = 900) -> None:
-        """Opens a file, with the system's preference for light or dark set; forgets earlier errors."""
+    def open(self, path: Path | str, *, dark: bool = False, width: int = 1200, height: int = 900) -> None:
+        """Opens a file, or an address of a server, with the system's preference for light or dark set; forgets earlier
+        errors. A page of a file may ask nobody, one of a server that server only.
+        """
         self.errors.clear()
+        address = path if isinstance(path, str) else path.resolve().as_uri()
+        self._home = address.partition("?")[0] if isinstance(path, str) else "file:"
         self._call(
             "Emulation.setEmulatedMedia",
             features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
         )
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self._loaded = False
-        self._call("Page.navigate", url=path.resolve().as_uri())
+        self._call("Page.navigate", url=address)
         end = time.monotonic() + PATIENCE
         while not self._loaded:
             self._handle(self._receive(end))
@@ -87,6 +92,15 @@ class Browser:
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"]["exception"].get("description", "JavaScript error"))
         return answer["result"].get("value")
+
+    def wait(self, script: str) -> Any:
+        """The value of a JavaScript expression as soon as it is true."""
+        end = time.monotonic() + PATIENCE
+        while not (found := self.evaluate(script)):
+            if time.monotonic() > end:
+                raise TimeoutError(f"not within {PATIENCE:g} seconds: {script}")
+            time.sleep(0.02)
+        return found
 
     def hover(self, selector: str, index: int = 0) -> None:
         """Moves the mouse to the middle of an element."""
@@ -155,7 +169,7 @@ class Browser:
         elif method == "Log.entryAdded" and parameters["entry"]["level"] in {"error", "warning"}:
             self.errors.append(parameters["entry"]["text"])
         elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith(
-            ("file:", "data:", "about:")
+            ("file:", "data:", "about:", "blob:", self._home)
         ):
             self.errors.append(f"request to {parameters['request']['url']}")
 

@@ -5,9 +5,12 @@ results/audit/embedded.json.
 """
 
 import io
+import json
 import shutil
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +30,43 @@ TEXT = "A warm, funny and quietly moving film."
 RESULTS = Path(__file__).parents[1] / "results" / "baselines-sst2"
 AUDIT = Path(__file__).parents[1] / "results" / "audit" / "embedded.json"
 METHODS = ("loo", "looprop", "cp-lrp", "attnlrp", "grad-x-input")
+
+
+EXPLORED = "Slow at first, but the acting is superb and the ending is not bad at all."
+STRUCK = ("not", "bad")
+
+
+def explorer(browser: Browser) -> None:
+    """The explorer with two words struck out."""
+    import uvicorn  # of looprop[serve]
+
+    from looprop.serving.app import Explorer
+    from looprop.serving.guard import known_hosts, new_token
+    from looprop.serving.listening import address_of, bound_socket
+
+    listening, token = bound_socket("127.0.0.1", 0), new_token()
+    port = listening.getsockname()[1]
+    served = Explorer({"embedded": load()}, token=token).application(known_hosts("127.0.0.1", port))
+    server = uvicorn.Server(uvicorn.Config(served, log_level="critical"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        browser.open(address_of("127.0.0.1", port, token), width=1280, height=740)
+        browser.wait("!!document.querySelector('.panel')")
+        browser.evaluate(f"document.querySelector('textarea').value = {json.dumps(EXPLORED)}")
+        browser.click(".primary")
+        browser.wait("document.querySelectorAll('.text .chip').length > 0")
+        browser.wait("document.querySelector('.panel').dataset.state === 'idle'")
+        for word in STRUCK:
+            place = browser.evaluate(f"page.panels[0].data.features.indexOf({json.dumps(word)})")
+            browser.click(f'.text [data-feature="{place}"]')
+        browser.wait("document.querySelector('.outcome').textContent.includes('interaction')")
+        browser.screenshot(IMAGES / "explorer.png")
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def run(*arguments: str) -> None:
@@ -88,6 +128,7 @@ def main() -> None:
         photograph(browser, measured, "evaluation", height=470)
         photograph(browser, report(Path(folder)), "report", height=1500)
         photograph(browser, Audit.load(AUDIT).save(audited), "audit", height=1250)
+        explorer(browser)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ ORDER = [
     "auditing",
     "study",
     "captum",
+    "serving",
     "cli",
     "__main__",
     "__init__",

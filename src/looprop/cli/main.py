@@ -13,6 +13,7 @@ from looprop.cli.evaluating import evaluate
 from looprop.cli.experiments import report, reproduce
 from looprop.cli.explaining import explain
 from looprop.cli.listing import methods
+from looprop.cli.serving import serve
 from looprop.cli.shell import tolerant_streams
 
 # Threads that spin while they wait take the cores from whatever else runs. torch reads this once, when it is loaded,
@@ -47,7 +48,7 @@ def _options(
     pass
 
 
-for _function in (explain, evaluate, audit, reproduce, report, methods, demo):
+for _function in (explain, evaluate, audit, reproduce, report, serve, methods, demo):
     app.command()(_function)
 
 

@@ -1,0 +1,72 @@
+"""`looprop serve`: the explorer, on this machine."""
+
+from typing import Annotated
+
+import typer
+
+from looprop.cli.options import Debug
+from looprop.cli.shell import command, load_bench, progress, say
+from looprop.errors import InputError
+
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model", metavar="NAME", help="A folder or a hub id; several stand side by side.", show_default=False
+    ),
+]
+Host = Annotated[str, typer.Option(help="Where to listen; anything but this machine itself lets others in.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
+Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
+RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Let a model from the hub run its own code.")]
+
+
+@command
+def serve(
+    model: Models = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    open_: Open = False,
+    trust_remote_code: RemoteCode = False,
+    debug: Debug = False,
+) -> None:
+    """Explore a model in a page: strike out any feature and see what it really does.
+
+    Only this machine can ask, and only with the token in the address that is printed. Ctrl-C ends it.
+    """
+    try:
+        import starlette
+        import uvicorn
+    except ImportError as error:
+        raise InputError("looprop serve needs more packages: pip install 'looprop[serve]'") from error
+    del starlette
+    from looprop.serving.guard import is_loopback, known_hosts, new_token
+    from looprop.serving.listening import address_of, bound_socket
+
+    if not is_loopback(host):
+        say(
+            f"looprop: warning: {host} can be reached from other machines. Whoever has the token can put work on this "
+            "one and read what is typed; nothing is encrypted. Better: keep 127.0.0.1 and use ssh -L."
+        )
+    listening = bound_socket(host, port)
+    with progress("loading the model"):
+        wanted: list[str | None] = list(model or []) or [None]
+        benches = {name or "embedded": load_bench(name, trust_remote_code=trust_remote_code) for name in wanted}
+    from looprop.serving.app import Explorer
+
+    token = new_token()
+    taken = listening.getsockname()[1]
+    explorer = Explorer(benches, token=token)
+    config = uvicorn.Config(
+        explorer.application(known_hosts(host, taken)),
+        log_level="debug" if debug else "error",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        limit_concurrency=100,
+    )
+    address = address_of(host, taken, token)
+    say(f"looprop: {address}")
+    say("looprop: Ctrl-C ends it")
+    if open_:
+        typer.launch(address)
+    uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,28 @@
+"""The socket of the explorer, taken before models are loaded: a port that is in use is said at once."""
+
+import socket
+
+from looprop.errors import InputError
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except OSError as error:
+        found.close()
+        said = error.strerror or str(error)
+        raise InputError(f"cannot listen on {host}:{port}: {said}; --port 0 takes a free one") from error
+    return found
+
+
+def address_of(host: str, port: int, token: str) -> str:
+    """What a browser opens.
+
+    >>> address_of("127.0.0.1", 8765, "abc")
+    'http://127.0.0.1:8765/?token=abc'
+    """
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/?token={token}"

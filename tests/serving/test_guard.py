@@ -1,0 +1,132 @@
+"""Who may ask, and what happens to everybody else."""
+
+import http.client
+import json
+import random
+import socket
+from typing import Any
+
+import pytest
+
+from looprop.serving.export import as_script, standalone_page
+from looprop.serving.guard import LARGEST_BODY, known_hosts
+from serving.conftest import Served
+
+GOOD = json.dumps({"model": "embedded", "text": "good film"}).encode()
+MARKUP = '<script>alert(1)</script>"\'&\u2028</script>'
+
+
+def test_the_right_token_by_address_or_cookie_and_nothing_else(served: Served) -> None:
+    without = served.headers(Cookie=None)
+    assert served.request("GET", f"/?token={served.token}", headers=without)[0] == 200
+    assert served.request("GET", "/", headers=served.headers())[0] == 200
+    for path in ("/", "/explorer.js", "/api/about", "/nothing", "/?token=", f"/?token={served.token}x"):
+        status, body = served.request("GET", path, headers=without)
+        assert status == 401
+        assert b"token" in body
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "127.0.0.1"}, 403),
+        ({"Host": "127.0.0.1.evil.example:80"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Length": str(LARGEST_BODY + 1)}, 413),
+        ({"Content-Length": "9" * 30}, 400),
+        ({"Cookie": "looprop-token=wrong"}, 401),
+        ({"Cookie": "\x01;=;;" * 50}, 401),
+    ],
+)
+def test_requests_of_others_are_refused_before_they_are_read(
+    served: Served, changes: dict[str, str], status: int
+) -> None:
+    assert served.request("POST", "/api/ask", GOOD, served.headers(**changes))[0] == status
+    assert served.request("POST", "/api/ask", GOOD)[0] == 200
+
+
+def test_names_of_this_machine() -> None:
+    assert known_hosts("127.0.0.1", 80) >= {"127.0.0.1", "localhost:80"}
+    assert "127.0.0.1" not in known_hosts("127.0.0.1", 8000)
+    assert "box:8000" in known_hosts("box", 8000)
+    assert "[fe80::1]:8000" in known_hosts("fe80::1", 8000)
+
+
+def hostile(seed: int, served: Served) -> tuple[str, str, bytes | None, dict[str, str]]:
+    """One request that means no good."""
+    draw = random.Random(seed)
+    path = draw.choice(
+        ["/api/ask", "/api/without", "/api/explain", "/api/answer", "/api/page", "/../../etc/passwd", "/explorer.js/..",
+         "/%2e%2e/%2e%2e/etc/passwd", "/api//ask", "/assets/explorer.html", "/?token=%00", "/api/ask?token=x&token=y"]
+    )  # fmt: skip
+    values: list[Any] = [MARKUP, "", None, -1, 1e308, [[]] * 50, {"a": {"b": MARKUP}}, "x" * 30_000, "\x00", "\ud800"]
+    question: Any = {
+        name: draw.choice(["embedded", "good film", "token", *values])
+        for name in draw.sample(["model", "text", "target", "features", "answer", MARKUP], draw.randint(1, 6))
+    }
+    other = draw.choice(["struck", "methods", MARKUP])
+    wrapped = {"question": question, other: draw.choice([*values, [0], ["cp-lrp"], True])}
+    body = json.dumps(draw.choice([question, wrapped, [question], MARKUP])).encode()
+    body = draw.choice([body, body[: len(body) // 2], b'{"text": NaN}', b"[" * 50_000, b"\xff\xfe", b"", body])
+    changes: dict[str, str | None] = draw.choice(
+        [{}, {}, {}, {"Host": "evil.example"}, {"Origin": "http://e"}, {"Cookie": None}]
+    )
+    headers = served.headers(**changes)
+    return draw.choice(["POST", "POST", "POST", "GET", "PUT", "DELETE", "TRACE"]), path, body, headers
+
+
+def test_two_hundred_hostile_requests_get_a_clear_status_and_leak_nothing(served: Served) -> None:
+    for seed in range(200):
+        status, body = served.request(*hostile(seed, served))
+        assert status in (200, 400, 401, 403, 404, 405, 413, 415, 422), (seed, status, body)
+        assert b"Traceback" not in body, seed
+        assert b"/site-packages/" not in body, seed
+        assert b".py" not in body, seed
+    assert served.request("POST", "/api/ask", GOOD)[0] == 200
+
+
+def test_connections_that_break_off_leave_the_server_alone(served: Served) -> None:
+    for cut in range(20):
+        with socket.create_connection(("127.0.0.1", served.port)) as open_:
+            lines = [f"{name}: {value}" for name, value in served.headers().items()]
+            head = "\r\n".join(["POST /api/ask HTTP/1.1", *lines, f"Content-Length: {len(GOOD)}", "", ""]).encode()
+            open_.sendall((head + GOOD)[: 10 + 15 * cut])
+    assert served.request("POST", "/api/ask", GOOD)[0] == 200
+
+
+def test_a_body_without_a_stated_length_is_bounded_too(served: Served) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
+    chunks = (b"x" * 65536 for _ in range(LARGEST_BODY // 65536 + 2))
+    connection.request("POST", "/api/ask", body=chunks, headers=served.headers(), encode_chunked=True)
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_websockets_are_refused(served: Served) -> None:
+    headers = served.headers(Upgrade="websocket", Connection="Upgrade", **{"Sec-WebSocket-Version": "13"})
+    assert served.request("GET", "/", headers={**headers, "Sec-WebSocket-Key": "x" * 24})[0] >= 200
+
+
+def test_pages_forbid_whatever_is_not_theirs(served: Served) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
+    connection.request("GET", "/", headers=served.headers())
+    response = connection.getresponse()
+    body = response.read()
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    assert "HttpOnly" in response.headers["Set-Cookie"]
+    assert "samesite=strict" in response.headers["Set-Cookie"].lower()
+    assert b"http://" not in body
+    assert b"https://" not in body
+    connection.close()
+
+
+def test_nothing_in_a_saved_page_ends_its_data() -> None:
+    page = standalone_page({"about": {"x": MARKUP}, "panels": [MARKUP]})
+    assert "alert(1)</script>" not in page
+    assert page.count("</script>") == 2
+    assert json.loads(as_script(MARKUP)) == MARKUP

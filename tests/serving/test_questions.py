@@ -1,0 +1,114 @@
+"""What the explorer says is what the library says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import looprop
+from serving.conftest import Served
+
+TEXT = "This is not a bad film at all."
+QUESTION = {"model": "embedded", "text": TEXT}
+PROMPT = {"model": "tiny", "text": "the film is good", "features": "word", "answer": 3}
+
+
+def value_without(model: Any, struck: list[int]) -> float:
+    keep = np.ones((1, 11), dtype=bool)
+    keep[0, struck] = False
+    return float(model.set_function(TEXT)(keep)[0])
+
+
+def test_a_question_is_described(served: Served) -> None:
+    status, said = served.post("/api/ask", QUESTION)
+    wanted = looprop.load().explain(TEXT, "cp-lrp")
+    assert status == 200
+    assert said["features"] == wanted.features
+    assert said["value"] == pytest.approx(wanted.output, abs=1e-5)
+    assert said["label"] == "positive"
+    assert 0.9 < said["probability"] <= 1.0
+    assert [tuple(s) if s else None for s in said["spans"]] == wanted.offsets
+    assert said["likeliest"][0][0] == "positive"
+
+
+def test_what_is_struck_out_is_leave_one_out(served: Served) -> None:
+    wanted = looprop.load().explain(TEXT, "loo").scores
+    for feature in range(len(wanted)):
+        _, said = served.post("/api/without", {"question": QUESTION, "struck": [feature]})
+        assert -said["change"] == pytest.approx(wanted[feature], abs=1e-4)
+        assert said["effects"] == pytest.approx([wanted[feature]], abs=1e-4)
+        assert said["interaction"] is None
+
+
+def test_two_struck_out_are_the_set_function_and_their_interaction(served: Served) -> None:
+    model = looprop.load()
+    loo = model.explain(TEXT, "loo")
+    pair = [loo.features.index("not"), loo.features.index("bad")]
+    _, said = served.post("/api/without", {"question": QUESTION, "struck": pair})
+    assert said["value"] == pytest.approx(value_without(model, pair), abs=1e-4)
+    assert said["interaction"] == pytest.approx(loo.output - said["value"] - loo.scores[pair].sum(), abs=1e-4)
+
+
+def test_methods_come_in_order_of_their_cost_and_the_truth_a_few_features_at_a_time(served: Served) -> None:
+    asked = {"question": QUESTION, "methods": ["ig", "looprop", "cp-lrp", "rollout"]}
+    found = served.lines("/api/explain", asked)
+    names = [one["method"] for one in found]
+    assert names[:4] == ["rollout", "cp-lrp", "looprop", "ig"]
+    model = looprop.load()
+    assert found[1]["scores"] == pytest.approx(model.explain(TEXT, "cp-lrp").scores.tolist(), abs=1e-4)
+    truth = [one for one in found if one["method"] == "loo"]
+    assert len(truth) == 2
+    assert [score for one in truth for score in one["scores"]] == pytest.approx(
+        model.explain(TEXT, "loo").scores.tolist(), abs=1e-4
+    )
+    assert found[0]["unsigned"]
+    assert not found[1]["unsigned"]
+
+
+def test_a_language_model_answers_anew(served: Served) -> None:
+    status, said = served.post("/api/ask", PROMPT)
+    assert status == 200, said
+    model = served.explorer.benches["tiny"]
+    answer = model.answer(PROMPT["text"], max_new_tokens=3)
+    assert said["answer"] == answer.text
+    assert said["value"] == pytest.approx(answer.logprob, abs=1e-4)
+    wanted = model.explain(answer, "loo", features="word").scores
+    _, without = served.post("/api/without", {"question": PROMPT, "struck": [1]})
+    assert -without["change"] == pytest.approx(wanted[1], abs=1e-4)
+    _, again = served.post("/api/answer", {"question": PROMPT, "struck": [1]})
+    assert again["answer"] == answer.without(1, features="word").text
+
+
+def test_a_method_that_does_not_fit_says_so_and_the_others_go_on(served: Served) -> None:
+    found = served.lines("/api/explain", {"question": QUESTION, "methods": ["lrp[cp=40]", "cp-lrp"]})
+    assert "error" in next(one for one in found if one["method"] == "lrp[cp=40]")
+    assert "scores" in next(one for one in found if one["method"] == "cp-lrp")
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "said"),
+    [
+        ("/api/ask", {"model": "embedded", "text": "  "}, "empty"),
+        ("/api/ask", {"model": "embedded"}, "needs a model and a text"),
+        ("/api/ask", {"model": "embeded", "text": "x"}, "did you mean 'embedded'"),
+        ("/api/ask", {**QUESTION, "features": "chunk:3"}, "unknown features"),
+        ("/api/ask", {**QUESTION, "target": "happy"}, "happy"),
+        ("/api/ask", {**QUESTION, "answer": 5}, "language model"),
+        ("/api/ask", {**QUESTION, "answer": 10**9}, "0 to 200"),
+        ("/api/ask", {**QUESTION, "path": "x"}, "unknown field"),
+        ("/api/ask", {**QUESTION, "text": "a " * 20_000}, "characters"),
+        ("/api/ask", {**QUESTION, "text": 5}, "must be a text"),
+        ("/api/without", {"question": QUESTION, "struck": [99]}, "numbered 0 to"),
+        ("/api/without", {"question": QUESTION, "struck": [True]}, "whole numbers"),
+        ("/api/without", {"question": QUESTION, "struck": list(range(11))}, "at least one"),
+        ("/api/explain", {"question": QUESTION, "methods": ["nonsense"]}, "unknown method"),
+        ("/api/explain", {"question": QUESTION, "methods": ["lrp[plan=x.yaml]"]}, "unknown method"),
+        ("/api/explain", {"question": QUESTION, "methods": ["loo"] * 13}, "at most 12"),
+        ("/api/page", {"about": [], "panels": []}, "made of"),
+    ],
+)
+def test_wrong_questions_get_one_clear_line(served: Served, path: str, data: Any, said: str) -> None:
+    status, answer = served.post(path, data)
+    assert status == 422
+    assert said in answer["error"]
+    assert "\n" not in answer["error"]
