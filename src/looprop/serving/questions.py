@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from looprop.errors import InputError, UnknownNameError
+from looprop.explained import explain_subjects
 from looprop.methods.base import Method
 from looprop.methods.names import CATALOGUE
 from looprop.methods.registry import make_method
@@ -23,7 +24,7 @@ from looprop.models.token_targets import token_text
 from looprop.naming import split_name
 from looprop.removal.plain import plain_runner
 from looprop.removal.set_function import SetFunction
-from looprop.workbench import Workbench, explain_subjects
+from looprop.workbench import Workbench
 
 LONGEST_TEXT = 20_000
 """Characters."""
