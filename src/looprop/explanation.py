@@ -228,7 +228,8 @@ class Explanation:
         facts += [("sum of scores", number(float(self.scores.sum())))]
         facts += [("residual", number(self.residual))] if self.residual is not None else []
         facts += [("cost", self._cost())] if self.cost else []
-        facts += [("r to leave-one-out", self.check.verdict)] if self.check is not None else []
+        if self.check is not None:
+            facts += [("r to leave-one-out", self.check.verdict), ("removed by", self.check.removal)]
         instead = self.details.get("instead_of")
         facts += [(f"instead of {m}", str(why)) for m, why in instead.items()] if isinstance(instead, Mapping) else []
         return Strip(
@@ -241,6 +242,7 @@ class Explanation:
             facts=[(name, value) for name, value in facts if value],
             r=r,
             known=self.check.known if self.check is not None and not self.check.itself else {},
+            verdict="" if self.check is None else self.check.verdict,
         )
 
     def _cost(self) -> str:

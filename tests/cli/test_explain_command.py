@@ -54,6 +54,31 @@ def test_methods_stand_side_by_side_with_their_r(looprop: Run, classifier: str) 
         assert f"{r:+.2f}".replace("-", "−") in line
 
 
+def test_a_check_says_how_far_to_trust_each_method(looprop: Run, classifier: str) -> None:
+    long = f"{TEXT} and the film is not so bad at all"
+    arguments = ("explain", long, "--model", classifier, "--check", "8")
+    said = Explanation.from_dict(answer(looprop(*arguments, "-m", "attnlrp", "--json")))
+    ours = load(classifier).explain(long, "attnlrp", check=8).check
+    assert said.check is not None
+    assert ours is not None
+    assert (said.check.places, said.check.bought, said.check.removal) == (ours.places, 8, "attention-mask")
+    one = " ".join(looprop(*arguments, "-m", "attnlrp").stdout.split())
+    assert f"r to leave-one-out {ours.verdict}" in one
+    assert "8 of them for the check" in one or "9 of them for the check" in one
+    assert "true value" in one
+    both = " ".join(looprop(*arguments, "-m", "attnlrp", "-m", "random", "--no-loo").stdout.split())
+    assert "r to leave-one-out" in both
+    wrong = looprop(*arguments[:-1], "3", "-m", "attnlrp")
+    assert wrong.exit_code == 1
+    assert "check must be an integer >= 4" in wrong.stderr
+
+
+def test_without_a_method_it_is_looprop(looprop: Run, classifier: str) -> None:
+    assert answer(looprop("explain", TEXT, "--model", classifier, "--json"))["method"] == "looprop"
+    both = answer(looprop("explain", TEXT, "--model", classifier, "--loo", "--json"))
+    assert [e.method for e in Explanations.from_dict(both)] == ["loo", "looprop"]
+
+
 @pytest.mark.parametrize(
     ("target", "expected"),
     [("2", 2), ("positive", 2), ("POSITIVE", 2), ("positive,negative", [2, 0]), ("2, 0", [2, 0])],

@@ -16,7 +16,7 @@ class Strip:
     joined: no space before this feature (a piece that continues a word).
     outside_scale: shown, but without a say in the colour scale (the first token of a language model is an attention
         sink).
-    known: true leave-one-out by feature, where some was computed to check the scores.
+    known: true leave-one-out by feature, where some was computed to check the scores; verdict: what they say of r.
     name: the method; facts: what is printed beside it; r: its correlation with leave-one-out, None where not known.
     """
 
@@ -29,6 +29,7 @@ class Strip:
     facts: Sequence[tuple[str, str]] = field(default_factory=tuple)
     r: float | None = None
     known: Mapping[int, float] = field(default_factory=dict)
+    verdict: str = ""
 
     def is_special(self, index: int) -> bool:
         return bool(self.special) and self.special[index]

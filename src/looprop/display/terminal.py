@@ -92,11 +92,12 @@ def legend(scale: float) -> Text:
 def comparison(strips: Sequence[Strip], *, colour: bool) -> RenderableType:
     """Methods side by side: name, r to leave-one-out, features."""
     known = any(shown.r is not None for shown in strips)
-    grid = _grid("method", *(["r to LOO"] if known else []), "features", lines=True)
+    told = not known and any(shown.verdict for shown in strips)
+    grid = _grid("method", *(["r to LOO"] if known else ["r to leave-one-out"] if told else []), "features", lines=True)
     for shown in strips:
         grid.add_row(
             Text(visible(shown.name), style="bold"),
-            *([correlation(shown.r)] if known else []),
+            *([correlation(shown.r)] if known else [Text(shown.verdict)] if told else []),
             strip(shown, colour=colour),
         )
     return grid

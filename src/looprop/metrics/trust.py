@@ -98,27 +98,22 @@ def estimate_r(
     values: ArrayLike,
     *,
     apart: Sequence[int] = (),
-    estimates: ArrayLike | None = None,
     seed: int = 0,
 ) -> Trust:
     """r of scores to leave-one-out, of which only `values` at `places` are known.
 
-    apart: features that say nothing about the others. estimates: what the method would say if it had put no true values
-    into its scores; the scores themselves by default. Repeats itself exactly for the same arguments.
+    apart: features that say nothing about the others; also those whose score is their true value, as a method put it
+    there. Repeats itself exactly for the same arguments.
 
     >>> full = estimate_r([1, 2, 3, 5], [0, 1, 2, 3], [1, 2, 4, 5])
     >>> round(full.r, 4), full.low == full.high == full.r, full.exact
     (0.9621, True, True)
     """
     shown = finite_vector("scores", scores)
-    said = shown if estimates is None else finite_vector("estimates", estimates)
     truth = finite_vector("values", values)
     where = np.asarray(places, dtype=np.int64)
-    if said.shape != shown.shape or truth.shape != where.shape:
-        raise InputError(
-            f"there must be one estimate per score and one value per place, got {len(said)} for {len(shown)} and "
-            f"{len(truth)} for {len(where)}"
-        )
+    if truth.shape != where.shape:
+        raise InputError(f"there must be one value per place, got {len(truth)} for {len(where)}")
     if len(set(where.tolist())) < len(where) or not np.isin(where, np.arange(len(shown))).all():
         raise InputError(f"places must be different numbers of the {len(shown)} features, got {where.tolist()}")
     if len(where) == len(shown):
@@ -126,7 +121,7 @@ def estimate_r(
         return Trust(r, r, r, len(where), exact=True)
     reference = np.zeros(len(shown))
     reference[where] = truth
-    draws = _predictions(said, reference, where, apart, np.random.default_rng(seed))
+    draws = _predictions(shown, reference, where, apart, np.random.default_rng(seed))
     found = _correlations(shown, draws)
     if not np.isfinite(found).all():
         return Trust(math.nan, math.nan, math.nan, len(where), exact=False)
@@ -169,23 +164,23 @@ def _fit(x: Vector, truth: Vector, where: Places, body: Places, power: float) ->
 
 
 def _predictions(
-    said: Vector, reference: Vector, where: Places, apart: Sequence[int], rng: np.random.Generator
+    scores: Vector, reference: Vector, where: Places, apart: Sequence[int], rng: np.random.Generator
 ) -> Vector:
     """Leave-one-out of all features as it may be, known values as they are: (draws, F)."""
-    body = np.setdiff1d(np.arange(len(said)), np.asarray(apart, dtype=np.int64))
+    body = np.setdiff1d(np.arange(len(scores)), np.asarray(apart, dtype=np.int64))
     fitted = np.intersect1d(where, body)
     if len(fitted) < LEAST - 1:
         raise InputError(
             f"r cannot be estimated from {len(fitted)} true values of features that do not stand apart: at least "
             f"{LEAST - 1} are needed"
         )
-    centred = said - said[body].mean()
+    centred = scores - scores[body].mean()
     size = np.sqrt(np.mean(centred[body] ** 2))
     x = centred / size if size > 0 else centred
     fits = [_fit(x, reference[fitted], fitted, body, power) for power in POWERS]
     odds = np.exp([fit.evidence - max(other.evidence for other in fits) for fit in fits])
     counts = rng.multinomial(DRAWS, odds / odds.sum())
-    unknown = np.setdiff1d(np.arange(len(said)), where)
+    unknown = np.setdiff1d(np.arange(len(scores)), where)
     draws = np.tile(reference, (DRAWS, 1))
     start = 0
     for fit, count in zip(fits, counts, strict=True):
