@@ -16,6 +16,7 @@ from looprop.display.strips import View, comparison_fragment, comparison_page, e
 from looprop.errors import DataError, InputError
 from looprop.explanation_check import Check
 from looprop.explanation_data import checked
+from looprop.explanation_pairs import cards_of
 from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
 from looprop.naming import split_name
 
@@ -133,15 +134,19 @@ class Explanation:
             check=self.check if len(groups) == len(self) else None,  # true values are those of single features
         )
 
-    def correlation(self, other: "Explanation") -> float:
-        """Pearson's r between the scores of two explanations of the same features; NaN where it is undefined."""
+    def correlation(self, other: "Explanation", *, special: bool = True) -> float:
+        """Pearson's r between the scores of two explanations of the same features, special tokens among them or not;
+        NaN where it is undefined.
+        """
         if len(self) != len(other):
             raise InputError(
                 f"only explanations of the same features can be correlated, got {len(self)} and {len(other)} features"
             )
-        if len(self) < 3:
+        kept = [i for i in range(len(self)) if special or not self.special[i]]
+        if len(kept) < 3:
             return math.nan
-        a, b = self.scores - self.scores.mean(), other.scores - other.scores.mean()
+        own, others = self.scores[kept], other.scores[kept]
+        a, b = own - own.mean(), others - others.mean()
         norm = float(np.linalg.norm(a) * np.linalg.norm(b))
         return float(a @ b) / norm if norm > 0 else math.nan
 
@@ -194,12 +199,8 @@ class Explanation:
         if kind == ".json":
             return write_whole(path, to_json(self.to_dict()))
         if kind == ".html":
-            return write_whole(
-                path,
-                explanation_page(
-                    self._title(), self._view(), subtitle=self._subtitle(), footer=self._footer()
-                ).encode(),
-            )
+            about = {"subtitle": self._subtitle(), "footer": self._footer(), "more": cards_of([self.details])}
+            return write_whole(path, explanation_page(self._title(), self._view(), **about).encode())
         from looprop.display.figures import strip_figure, to_bytes
 
         return write_whole(path, to_bytes(strip_figure(self.strip(), title=self._title()), kind[1:]))
@@ -323,7 +324,8 @@ class Explanations(list[Explanation]):
         title += ", by " + (", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods")
         if kind == ".html":
             subtitle = self[0]._subtitle() if len(texts) == 1 else f"{len(texts)} texts"
-            return write_whole(path, comparison_page(title, self.views(), subtitle=subtitle).encode())
+            more = cards_of([e.details for e in self])
+            return write_whole(path, comparison_page(title, self.views(), subtitle=subtitle, more=more).encode())
         from looprop.display.figures import comparison_figure, to_bytes
 
         strips = [view.tokens for views in self.views() for view in views]
@@ -340,7 +342,7 @@ def _compared(group: Sequence[Explanation]) -> list[View]:
     reference = next((e for e in group if split_name(e.method)[0] == "loo"), None)
     views = []
     for explanation in group:
-        r = explanation.correlation(reference) if reference is not None and len(group) > 1 else None
+        r = explanation.correlation(reference, special=False) if reference is not None and len(group) > 1 else None
         view = explanation._view(r=r)
         facts = [("cost", f"{explanation.cost:g}")] if explanation.cost else []
         if r is None and explanation.check is not None:

@@ -13,9 +13,12 @@ from looprop.errors import InputError, UnknownNameError
 from looprop.explained import explain_each, explain_subjects
 from looprop.explanation import Explanation, Explanations
 from looprop.explanation_matrix import ExplanationMatrix
+from looprop.explanation_pairs import Interactions
+from looprop.interacting import MOST, interactions_of
 from looprop.methods.base import Method
 from looprop.methods.default import by_default
 from looprop.methods.names import DEFAULT
+from looprop.methods.players import Keep
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter, Removal
 from looprop.models.answers import Answer, answered, answered_from
@@ -226,6 +229,27 @@ class Workbench:
         subject = self.subject(item, target=target, features="token", within=within, truncation=truncation)
         limits = Limits(budget, seconds, share)
         return coarse_to_fine(subject, within=within, levels=levels, limits=limits, removal=removal)
+
+    def interactions(
+        self,
+        item: Any,
+        *,
+        target: TargetLike = None,
+        features: FeaturesLike = "token",
+        within: Within = None,
+        most: int = MOST,
+        keep: Keep = "special",
+        removal: Removal | None = None,
+        truncation: bool = False,
+    ) -> Interactions:
+        """What pairs of features do that their parts do not: f(x) - f(-i) - f(-j) + f(-ij).
+
+        `says` of the result tells whether two features need each other ("not", "bad") or replace each other, as two
+        words do that say the same. most: all pairs where there are no more of them, else those among the features with
+        the largest effects, by leave-one-out or alone; how many of how many were asked for, and their cost, is said.
+        """
+        subject = self.subject(item, target=target, features=features, within=within, truncation=truncation)
+        return interactions_of(subject, most=most, keep=keep, removal=removal)
 
     def answer(
         self,

@@ -13,6 +13,8 @@ from looprop.methods.names import DEFAULT
 from looprop.naming import split_name
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from looprop.explanation import Explanations
     from looprop.models.target import TargetLike
     from looprop.workbench import Workbench
@@ -39,6 +41,9 @@ Check = Annotated[
         help="Say how far to trust each method: N true leave-one-out values, 8 for instance.",
         show_default=False,
     ),
+]
+Interacting = Annotated[
+    bool, typer.Option("--interactions", help="What pairs of features do that their parts do not; says its cost first.")
 ]
 Pair = Annotated[str | None, typer.Option(help="The second text of a pair.", show_default=False)]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut a text that is longer than the model takes.")]
@@ -71,6 +76,7 @@ def explain(
     features: Features = "token",
     loo: Loo = None,
     check: Check = None,
+    interactions: Interacting = False,
     pair: Pair = None,
     truncate: Truncate = False,
     prompt: Prompt = None,
@@ -114,6 +120,8 @@ def explain(
     wanted = _wanted(bench, given, target, continuation, generate)
     item = (given, pair) if pair is not None else given
     found = explain_by(bench, item, methods, wanted, features, truncate, check, by_default=not method)
+    if interactions:
+        _add_interactions(found, bench, item, wanted, features, truncate)
     show(found, html=html, png=png, json_=json_, no_color=no_color)
 
 
@@ -173,6 +181,39 @@ def explain_by(
     return found
 
 
+def _add_interactions(
+    found: "Explanations",
+    bench: "Workbench",
+    item: str | tuple[str, str],
+    target: "TargetLike",
+    features: str,
+    truncate: bool,
+) -> None:
+    """The interactions of pairs, in the details of the first explanation: they are the same for all methods."""
+    from dataclasses import replace
+
+    from looprop.interacting import interactions_of, planned
+
+    subject = bench.subject(item, target=target, features=features, truncation=truncate)
+    say(f"interactions of {planned(subject)}")
+    with progress("pairs"):
+        pairs = interactions_of(subject)
+    found[0] = replace(found[0], details={**found[0].details, "interactions": pairs.to_dict()})
+
+
+def show_interactions(found: "Explanations", console: "Console") -> None:
+    """The strongest pairs, where they were asked for."""
+    from looprop.display.terminal import data_table
+    from looprop.explanation_pairs import Interactions
+
+    for explanation in found:
+        if "interactions" in explanation.details:
+            pairs = Interactions.from_dict(explanation.details["interactions"])
+            console.print()
+            console.print(data_table(*pairs.table()))
+            console.print(pairs.note, style="dim", markup=False)
+
+
 def show(found: "Explanations", *, html: Path | None, png: Path | None, json_: bool, no_color: bool) -> None:
     """Files first, so that they are whole whatever becomes of standard output."""
     result = found[0] if len(found) == 1 else found
@@ -191,9 +232,11 @@ def show(found: "Explanations", *, html: Path | None, png: Path | None, json_: b
     colour = terminal.has_colour(console)
     if len(found) == 1:
         console.print(terminal.explanation(found[0].strip(), colour=colour))
+        show_interactions(found, console)
         return
     first = found[0].strip()
     facts = (f"{name} {value}" for name, value in first.facts if name in ("model", "target", "output"))
     console.print("  ".join(facts), style="dim", markup=False)
     console.print()
     console.print(terminal.comparison([view.tokens for views in found.views() for view in views], colour=colour))
+    show_interactions(found, console)

@@ -100,12 +100,12 @@ def _strip_and_legend(shown: Strip, *, small: bool = False) -> str:
     return strip(shown, small=small) + legend(shown.scale, outside=bool(shown.outside_scale), known=bool(shown.known))
 
 
-def explanation_page(title: str, view: View, *, subtitle: str = "", footer: str = "") -> str:
-    """The page of one explanation: facts, coloured text, legend, table of features."""
+def explanation_page(title: str, view: View, *, subtitle: str = "", footer: str = "", more: str = "") -> str:
+    """The page of one explanation: facts, coloured text, legend, table of features. more: further sections."""
     words = view.words
     text = _both(view, _strip_and_legend(view.tokens), _strip_and_legend(words) if words else None)
     features = _both(view, feature_table(view.tokens), feature_table(words) if words else None)
-    body = card(facts(view.tokens.facts) + text) + card(features, title="Features by strength")
+    body = card(facts(view.tokens.facts) + text) + more + card(features, title="Features by strength")
     return page(title, body, subtitle=subtitle, words=words is not None, footer=footer)
 
 
@@ -128,7 +128,11 @@ def comparison(views: Sequence[View]) -> str:
 
 def _method(view: View) -> str:
     shown = view.tokens
-    r = "" if shown.r is None else f'<small class="r">r to LOO <b>{correlation(shown.r)}</b></small>'
+    r = (
+        ""
+        if shown.r is None
+        else f'<small class="r" title="without special tokens">r to LOO <b>{correlation(shown.r)}</b></small>'
+    )
     notes = "".join(f"<small>{escape(name)} {escape(value)}</small>" for name, value in shown.facts)
     text = _both(view, strip(shown), strip(view.words) if view.words else None)
     return f'<div class="method"><div class="who">{escape(shown.name)}{r}{notes}</div><div>{text}</div></div>'
@@ -148,8 +152,10 @@ def _heat(strips: Sequence[Strip]) -> str:
     )
 
 
-def comparison_page(title: str, groups: Sequence[Sequence[View]], *, subtitle: str = "", footer: str = "") -> str:
-    """One card per text: its methods side by side, and a heat map of features by methods."""
+def comparison_page(
+    title: str, groups: Sequence[Sequence[View]], *, subtitle: str = "", footer: str = "", more: str = ""
+) -> str:
+    """One card per text: its methods side by side, and a heat map of features by methods. more: further sections."""
     body = ""
     for views in groups:
         body += card(comparison(views))
@@ -160,7 +166,7 @@ def comparison_page(title: str, groups: Sequence[Sequence[View]], *, subtitle: s
             )
             body += card(heat, title="Feature by feature")
     has_words = any(view.words is not None for views in groups for view in views)
-    return page(title, body, subtitle=subtitle, words=has_words, footer=footer)
+    return page(title, body + more, subtitle=subtitle, words=has_words, footer=footer)
 
 
 def comparison_fragment(groups: Sequence[Sequence[View]]) -> str:

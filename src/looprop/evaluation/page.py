@@ -23,6 +23,9 @@ HEADINGS = {
 """Where a table has less room than for the title. All: of all tokens, special ones too."""
 WITH_BARS = ("loo-r-no-special", "loo-r-paper", "shapley-r-no-special", "delta", "naopc")
 
+MANY = 5
+"""More metrics than those of the paper."""
+
 SummaryTable = tuple[list[Column], list[list[str | Cell]]]
 """Columns and rows, as `looprop.display.table` and `looprop.display.terminal.data_table` take them."""
 
@@ -34,10 +37,10 @@ def summary_table(evaluation: "Evaluation") -> SummaryTable:
     metrics, some_failed = {name: get_metric(name) for name in evaluation.metrics}, bool(evaluation.failed)
     best = {name: _best(evaluation.summary, metric) for name, metric in metrics.items()}
     columns = [Column("method")]
+    # Many columns leave room for few bars.
+    with_bars = {*evaluation.metrics[:1], *(WITH_BARS if len(metrics) <= MANY else ())}
     columns += [
-        Column(
-            HEADINGS.get(name, metric.label), bars=name in (*WITH_BARS, evaluation.metrics[0]), tip=metric.description
-        )
+        Column(HEADINGS.get(name, metric.label), bars=name in with_bars, tip=metric.description)
         for name, metric in metrics.items()
     ]
     columns += [Column("ms", tip="milliseconds per example"), Column("cost", tip="forward passes per example")]

@@ -1,12 +1,12 @@
 """The addresses of the explorer: its page, and what that page asks.
 
-    GET  /                     the page          GET /explorer.js, /explorer.css
-    GET  /api/about            models, methods, features
-    POST /api/ask              {question} -> the text with its features
-    POST /api/without          {question, struck} -> what the model really says without them
-    POST /api/answer           {question, struck} -> what a language model says without them
-    POST /api/explain          {question, methods} -> one JSON object per line, as they come; closing it stops the work
-    POST /api/page             {question, data} -> a page of its own that needs no server
+GET  /                     the page          GET /explorer.js, /explorer.css
+GET  /api/about            models, methods, features
+POST /api/ask              {question} -> the text with its features
+POST /api/without          {question, struck} -> what the model really says without them
+POST /api/answer           {question, struck} -> what a language model says without them
+POST /api/explain          {question, methods} -> one JSON object per line, as they come; closing it stops the work
+POST /api/page             {question, data} -> a page of its own that needs no server
 """
 
 import asyncio

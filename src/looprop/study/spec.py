@@ -27,6 +27,7 @@ class DataSpec:
         of "{text}" in it.
     target: what is explained, a class or a contrast of two; by default the predicted class. skip: methods that it goes
         without. features: what gets a score ("token", "word", "sentence"), for kinds that take others than tokens.
+        most_words: longer texts have no part.
     """
 
     source: str = ""
@@ -39,6 +40,7 @@ class DataSpec:
     target: str | tuple[str, str] | None = None
     skip: tuple[str, ...] = ()
     features: str = "token"
+    most_words: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("source", "split", "model", "form", "curve_features", "template", "features"):
@@ -48,6 +50,8 @@ class DataSpec:
             _check_names(getattr(self, name), name)
         if self.template and self.template.count("{text}") != 1:
             raise DataError(f'a template must hold "{{text}}" once, got {self.template!r}')
+        if self.most_words is not None and (type(self.most_words) is not int or self.most_words < 1):
+            raise DataError(f"most_words must be an integer >= 1, got {self.most_words!r}")
         if isinstance(self.target, tuple) and len(self.target) != 2:
             raise DataError(f"target must be one class or a contrast of two, got {list(self.target)}")
 
@@ -98,7 +102,8 @@ class Spec:
         kind.check(self)
 
     def to_dict(self, *, data: str | None = None) -> dict[str, Any]:
-        """Plain data for manifests; what is skipped only where something is, features only where they are no tokens.
+        """Plain data for manifests; what is skipped, and how long texts may be, only where that is said, features only
+        where they are no tokens.
         data: of this data set only: what is said of others is nothing that the numbers of a run depend on.
         """
         plain = asdict(self)
@@ -109,6 +114,8 @@ class Spec:
                 del of_data["skip"]
             if of_data["features"] == "token":
                 del of_data["features"]
+            if of_data["most_words"] is None:
+                del of_data["most_words"]
         return plain
 
     @property

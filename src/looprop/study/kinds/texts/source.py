@@ -5,7 +5,7 @@ from pathlib import Path
 
 from looprop.errors import UnknownNameError
 from looprop.inputs.datasets import load_dataset
-from looprop.inputs.examples import Dataset
+from looprop.inputs.examples import Dataset, make_dataset
 from looprop.inputs.files import read_texts
 from looprop.study.spec import DataSpec, Spec
 
@@ -25,7 +25,12 @@ class TextSource:
     def load(self, *, limit: int | None, seed: int) -> Dataset:
         """The texts, or `limit` of them drawn by `seed`, each in its template."""
         own = self.settings
-        if self.file:
+        if own.most_words is not None:
+            whole = replace(self, settings=replace(own, most_words=None, template="")).load(limit=None, seed=seed)
+            short = [example for example in whole if len(example.text.split()) <= own.most_words]
+            split = f"{whole.split} of at most {own.most_words} words"
+            data = make_dataset(self.name, split, short, labels=whole.labels, limit=limit, seed=seed)
+        elif self.file:
             data = read_texts(self.name, limit=limit, seed=seed)
         else:
             data = load_dataset(own.source or self.name, split=own.split or None, form=own.form, limit=limit, seed=seed)
