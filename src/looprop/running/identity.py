@@ -7,7 +7,7 @@ from typing import Any
 
 from looprop.running.provenance import fingerprint
 
-NUMERICS = 1
+NUMERICS = 2
 """Raised whenever looprop itself gives another number for the same model, text and options, beyond rounding. Then a run
 that was begun before is not continued."""
 

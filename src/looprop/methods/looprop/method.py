@@ -13,7 +13,7 @@ import numpy as np
 
 from looprop.errors import InputError, RuleError, UnknownNameError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.looprop.budget import FIRST_PASS, USUAL, passes_of
+from looprop.methods.looprop.budget import FIRST_PASS, USUAL, exact_is_as_quick, passes_of
 from looprop.methods.looprop.estimates import (
     FirstEstimate,
     NotCarried,
@@ -98,6 +98,8 @@ class LooProp(Method):
         refuse_others(subject)
         count = len(subject.features)
         value = SetFunction(subject, removal="attention-mask")
+        if self.budget is None and exact_is_as_quick(count, len(subject.encoded), causal=subject.adapter.causal):
+            return _exact(value, "leave-one-out takes no longer on a short input")
         passes = passes_of(USUAL if self.budget is None else self.budget, count)
         if passes >= count:
             return _exact(value, "leave-one-out costs no more")
