@@ -136,7 +136,7 @@ def _on_rows(subject: Subject, first: FirstEstimate, left: int) -> Spent:
     """Pooled rows, more of them for what is felt more; all rows of the first token."""
     length = first.member.shape[1]
     size = first.start.size.double()
-    size = size * size.sum(0, keepdim=True).sqrt()
+    size = size * size.sum(0, keepdim=True)
     whole = whole_variants(first.member, subject.rows_read)
     for i, later in enumerate(whole):  # other rows do not feel it
         unfelt = torch.ones(length, dtype=torch.bool, device=size.device).index_fill(0, later, False)
