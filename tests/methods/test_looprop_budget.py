@@ -165,3 +165,15 @@ def test_what_is_known_and_what_the_first_pass_said_of_it() -> None:
     first = first_estimate(subject.afresh(), first_order(subject.afresh()))
     np.testing.assert_allclose(found.details["estimated"], first.scores[known], rtol=1e-9)
     assert found.details["own_r"] == pytest.approx(np.corrcoef(first.scores[known], found.scores[known])[0, 1])
+
+
+@pytest.mark.parametrize(("name", "longest"), [("bert", 18), ("llama", 20)])
+def test_with_nothing_said_a_short_input_gets_leave_one_out(name: str, longest: int) -> None:
+    short, long = (subject_of(name, length=length) for length in (longest, longest + 1))
+    found = spent(short)
+    assert found.details["known"] == list(range(longest))
+    assert found.cost == longest
+    np.testing.assert_allclose(found.scores, scores(short, "loo"), atol=1e-12)
+    np.testing.assert_array_equal(spent(long).scores, spent(long, budget=11).scores)
+    assert spent(long).cost <= 11
+    assert len(spent(subject_of(name, length=longest, features="chunk:2")).details["known"]) == longest // 2
