@@ -36,6 +36,7 @@ ORDER = [
     "workbench",
     "running",
     "evaluation",
+    "tuning",
     "auditing",
     "study",
     "captum",
@@ -44,7 +45,7 @@ ORDER = [
     "__main__",
     "__init__",
 ]
-PUBLIC_FUNCTIONS = {"load", "attribute", "evaluate", "audit", "relevance", "explain"}
+PUBLIC_FUNCTIONS = {"load", "attribute", "evaluate", "audit", "relevance", "explain", "tune"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

@@ -15,6 +15,7 @@ from looprop.cli.explaining import explain
 from looprop.cli.listing import methods
 from looprop.cli.serving import serve
 from looprop.cli.shell import tolerant_streams
+from looprop.cli.tuning import tune
 
 # Threads that spin while they wait take the cores from whatever else runs. torch reads this once, when it is loaded,
 # which no command has done yet.
@@ -48,7 +49,7 @@ def _options(
     pass
 
 
-for _function in (explain, evaluate, audit, reproduce, report, serve, methods, demo):
+for _function in (explain, evaluate, tune, audit, reproduce, report, serve, methods, demo):
     app.command()(_function)
 
 

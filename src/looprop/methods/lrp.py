@@ -6,6 +6,7 @@ rule; CP-LRP (Ali et al. 2022) holds A constant and sends all relevance of O to 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 from looprop.errors import InputError
@@ -13,6 +14,7 @@ from looprop.methods.base import Attribution, Method
 from looprop.methods.propagating import propagate
 from looprop.models.subject import Subject
 from looprop.propagation.plan import BiasShare, BilinearForm, LinearRule, Plan, parse_layers
+from looprop.propagation.plan_file import read_plan
 
 
 class LRP(Method):
@@ -20,7 +22,7 @@ class LRP(Method):
 
     cp: layers that take CP-LRP, as in `lrp[cp=4-6]`. readout: at the word embedding, or at its sum with positions. The
         other options are those of `Plan`, where they are explained: epsilon, bias, bilinear, linear, gamma, conv_gamma,
-        alpha. plan: a whole plan in their place.
+        alpha. plan: a whole plan in their place, or the file of one (`looprop tune` writes such).
     """
 
     name = "lrp"
@@ -31,7 +33,7 @@ class LRP(Method):
     kind = "share"
     example = "lrp[cp=2:]"
     order = 32
-    text_options = frozenset({"cp"})
+    text_options = frozenset({"cp", "plan"})
     limits = """
         *Claims:* CP-LRP in some layers, AttnLRP in the others.
 
@@ -51,9 +53,14 @@ class LRP(Method):
         gamma: float = 0.25,
         conv_gamma: float = 0.25,
         alpha: float = 2.0,
-        plan: Plan | None = None,
+        plan: Plan | str | Path | None = None,
     ) -> None:
         self.cp = None if cp is None else str(cp)
+        if isinstance(plan, (str, Path)):
+            found = read_plan(plan)
+            if readout != "word" and readout != found.readout:
+                raise InputError(f"the plan {plan} is read at {found.readout!r}, got readout={readout!r}")
+            plan, readout = found
         if plan is None:
             attention: Any = "attnlrp"
             if self.cp == "all":
