@@ -22,6 +22,8 @@ from looprop.removal.shortcuts.packed import packed_rows
 SHORTEST = 4
 # On fewer, computing the prefix once more costs what sharing it saves.
 SHORTEST_SHARED = 10
+# From this length on a proof takes two variants.
+LONG = 512
 # A model that takes so many ways through its operations is run plainly: each would have to be proven.
 MOST_PATHS = 16
 
@@ -140,7 +142,11 @@ def _agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:
 
 
 def _samples(subject: Subject) -> Tensor:
-    """Variants that tell: an early position, the last, the read-out or the first removed, and both ends kept. (5, T)"""
+    """Variants that tell: an early position, the last, the read-out or the first removed, and both ends kept. (5, T)
+
+    Of a long input two that hold all of this between them: each costs a forward pass, and the run that follows checks
+    its own ends again.
+    """
     length = len(subject.encoded)
     generator = torch.Generator().manual_seed(length)
     keep = torch.rand(5, length, generator=generator) > torch.tensor([[0.5], [0.2], [0.5], [0.5], [0.2]])
@@ -150,5 +156,8 @@ def _samples(subject: Subject) -> Tensor:
     keep[1, [length // 2, -1]] = False
     keep[2, subject.rows_read[0]] = False
     keep[4, 0] = False
+    if length >= LONG:
+        keep[4, [1, length // 2, -1]] = False
+        keep = keep[[2, 4]]
     keep[:, sorted(subject.encoded.fixed)] = True
     return keep

@@ -7,13 +7,13 @@ Causal models also share what stands before the first removed token.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
-from looprop.intercept.attention import SiteBias
+from looprop.intercept.attention import AttentionCall, SiteBias
 from looprop.intercept.fewer_rows import FewerRowsMode
 from looprop.intercept.sites import SiteMode
 from looprop.models.subject import Subject
@@ -40,15 +40,17 @@ def rows_needed(subject: Subject, keep: Tensor) -> Tensor:
     return needed
 
 
-def fewer_rows(subject: Subject, sites: int, index: Tensor) -> AbstractContextManager[object]:
+def fewer_rows(
+    subject: Subject, sites: int, index: Tensor, attend: Callable[[AttentionCall, bool], Tensor] | None = None
+) -> AbstractContextManager[object]:
     """Leave out rows of the first and the last layer, of a model with so many attention sites that runs rows (B, R); 0
-    leaves all.
+    leaves all. attend: answers fused sites in the model's place.
     """
     read = subject.answer_rows
     if not sites or not (read.first or read.last):
         return nullcontext()
     rows = slice(0, read.first) if read.first else slice(-read.last, None)
-    return FewerRowsMode(sites, index, lambda hidden: hidden[:, rows])
+    return FewerRowsMode(sites, index, lambda hidden: hidden[:, rows], attend)
 
 
 def dropped_rows(subject: Subject, *, sites: int = 0, biases: Sequence[SiteBias] | None = None) -> Runner:
