@@ -64,17 +64,22 @@ def loo_inside(game: Game, players: int, inside: Sequence[int]) -> Floats:
     return scores
 
 
+def loo_of_groups(game: Game, groups: Sequence[Sequence[int]]) -> tuple[float, Floats]:
+    """The value of everything, and what is lost when each group goes."""
+    without = np.ones((len(groups) + 1, sum(map(len, groups))), dtype=bool)
+    for row, group in enumerate(groups):
+        without[row + 1, list(group)] = False
+    values = game(without)
+    return float(values[0]), values[0] - values[1:]
+
+
 def hierarchical(game: Game, groups: Sequence[Sequence[int]], *, keep: int) -> Floats:
     """AttriBoT's hierarchy: leave-one-out of whole groups, then of single players inside the `keep` best groups alone.
 
     What was not kept gets 0.
     """
     players = sum(map(len, groups))
-    without = np.ones((len(groups) + 1, players), dtype=bool)
-    for row, group in enumerate(groups):
-        without[row + 1, list(group)] = False
-    values = game(without)
-    lost = values[0] - values[1:]
+    _, lost = loo_of_groups(game, groups)
     best = np.argsort(-lost, kind="stable")[: max(1, keep)]
     return loo_inside(game, players, [player for group in best for player in groups[group]])
 
@@ -83,3 +88,19 @@ def pruned(game: Game, proxy: Floats, *, keep: int) -> Floats:
     """AttriBoT's pruning: a cheaper estimate keeps the best players, and leave-one-out is asked of these alone."""
     best = np.argsort(-proxy, kind="stable")[: max(1, keep)]
     return loo_inside(game, len(proxy), best.tolist())
+
+
+def coarse_to_fine(game: Game, groups: Sequence[Sequence[int]], *, keep: int) -> Floats:
+    """Leave-one-out of whole groups, then of single players inside the `keep` groups that matter most, everything else
+    in place: what is opened is exact. A group that is not opened shares its own score among its players.
+    """
+    players = sum(map(len, groups))
+    whole, lost = loo_of_groups(game, groups)
+    scores = np.zeros(players)
+    for group, score in zip(groups, lost, strict=True):
+        scores[list(group)] = score / len(group)
+    order = np.argsort(-np.abs(lost), kind="stable")[: max(1, keep)]
+    opened = sorted(player for number in order for player in groups[number])
+    single = ~np.eye(players, dtype=bool)[opened]
+    scores[opened] = whole - game(single)
+    return scores
