@@ -14,7 +14,7 @@ from looprop.study.claims import JudgedClaim
 from looprop.study.job import About, Job, Options
 from looprop.study.kind import Kind
 from looprop.study.kinds.context.claims import context_claims
-from looprop.study.kinds.context.measuring import GENERATED, GIVEN, AnswerTask, measure_answer
+from looprop.study.kinds.context.measuring import GENERATED, AnswerTask, measure_answer
 from looprop.study.kinds.context.methods import RIVALS
 from looprop.study.kinds.context.tables import context_tables
 from looprop.study.report.grids import Grid
@@ -72,9 +72,9 @@ class Context(Kind):
 def _tasks(questions: Questions) -> list[AnswerTask]:
     tasks = []
     for question in questions:
-        tasks.append(AnswerTask(question.id, question, GIVEN))
+        tasks.append(AnswerTask(question.id, question))
         if also_generated(question.id):
-            tasks.append(AnswerTask(f"{question.id}/{GENERATED}", question, GENERATED))
+            tasks.append(AnswerTask(f"{question.id}/{GENERATED}", question, answer=GENERATED))
     return tasks
 
 

@@ -1,12 +1,13 @@
 """One answer under every method, measured against what really happens when sentences are removed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import LoopropError
+from looprop.evaluation.example import Task
 from looprop.games.values import Floats, Sets, last_marginals
 from looprop.inputs.questions import Question
 from looprop.metrics import pearson, spearman
@@ -18,7 +19,7 @@ from looprop.models.subject import Subject, bind
 from looprop.removal.set_function import SetFunction
 from looprop.running.parts import Row
 from looprop.study.kinds.context.asking import SharedGame, held_out
-from looprop.study.kinds.context.methods import GROUP, Situation, run
+from looprop.study.kinds.context.methods import GROUP, KEPT_DOCUMENTS, Situation, run
 
 HELD_OUT = 64
 """So many sets tell how well scores predict; computed in bfloat16, whose error is a few hundredths of their spread."""
@@ -30,23 +31,23 @@ GIVEN, GENERATED = "given", "generated"
 
 
 @dataclass(frozen=True, eq=False)
-class AnswerTask:
+class AnswerTask(Task):
     """A question, and whether its given answer is explained or what the model says itself."""
 
-    id: str
-    question: Question
-    answer: str
+    item: Question
+    answer: str = GIVEN
 
 
 def measure_answer(adapter: Adapter, methods: Sequence[str], seed: int, task: AnswerTask) -> list[Row]:
     """One row per method; what goes wrong with a method is its row's error."""
-    question = task.question
+    question = task.item
     own = language_model(adapter, "an answer")
     given = question.answer if task.answer == GIVEN else None
     answer = answered_from(own, question.documents, question.question, given=given, max_new_tokens=LONGEST_ANSWER)
     subject = bind(adapter, answer, features="sentence")
     documents, gold = _places(subject, question)
-    situation = Situation(subject, SharedGame(SetFunction(subject)), groups_of(documents), seed)
+    keep = KEPT_DOCUMENTS if len(set(documents)) > 1 else 1
+    situation = Situation(subject, SharedGame(SetFunction(subject)), groups_of(documents), keep, seed)
     sets = held_out(situation.players, HELD_OUT, situation.training, seed + 1)
     values = SetFunction(subject, precision="bfloat16")(sets)
     loo = last_marginals(situation.game, situation.players)
@@ -68,14 +69,14 @@ def measure_answer(adapter: Adapter, methods: Sequence[str], seed: int, task: An
         try:
             found = run(situation, name)
             row |= {"passes": found.passes, "seconds": found.seconds, "scores": found.scores.tolist()}
-            row |= measured(found.scores, loo, gold, sets, values) | drops(situation.game, found.scores)
+            row |= {**measured(found.scores, loo, gold, sets, values), **drops(situation.game, found.scores)}
         except LoopropError as error:
             row["error"] = str(error)
         rows.append(row)
     return rows
 
 
-def measured(scores: Floats, loo: Floats, gold: NDArray[np.bool_], sets: Sets, values: Floats) -> Mapping[str, float]:
+def measured(scores: Floats, loo: Floats, gold: NDArray[np.bool_], sets: Sets, values: Floats) -> dict[str, float]:
     """How near scores are to leave-one-out, to the answer's probability on held-out sets, and to the evidence."""
     return {
         "r": pearson(scores, loo),
@@ -86,7 +87,7 @@ def measured(scores: Floats, loo: Floats, gold: NDArray[np.bool_], sets: Sets, v
     }
 
 
-def drops(game: SharedGame, scores: Floats) -> Mapping[str, float]:
+def drops(game: SharedGame, scores: Floats) -> dict[str, float]:
     """What the answer's log-probability loses when the best sentences go, as many of them as there are."""
     keep = np.ones((len(TOPS) + 1, len(scores)), dtype=bool)
     for row, count in enumerate(TOPS):

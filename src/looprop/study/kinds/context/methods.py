@@ -18,9 +18,9 @@ from looprop.study.kinds.context.asking import Asked, SharedGame
 
 ABLATIONS = 32
 KEPT_SENTENCES = 3
-KEPT_GROUPS = 2
+KEPT_DOCUMENTS = 2
 GROUP = 3
-"""Sentences to a group where there is one document only."""
+"""Sentences to a group where there is one document only, of which one group is opened: two would cost more than all."""
 PROXY = "attnlrp"
 """What AttriBoT's pruning asks first: it has a smaller model, we have one backward pass."""
 
@@ -40,11 +40,14 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """One answer: the subject, its game, its sentences in groups (documents), and the seed of random sets."""
+    """One answer: the subject, its game, its sentences in groups (documents), how many of these are opened, and the
+    seed of random sets.
+    """
 
     subject: Subject
     game: SharedGame
     groups: Sequence[Sequence[int]]
+    keep: int
     seed: int
 
     @property
@@ -97,11 +100,11 @@ _ASKING: dict[str, Callable[[Situation, Game], Floats]] = {
     "loo": lambda own, game: last_marginals(game, own.players),
     "alone": lambda own, game: first_marginals(game, own.players),
     "both-ends": _both_ends,
-    COARSE_TO_FINE: lambda own, game: coarse_to_fine(game, own.groups, keep=KEPT_GROUPS),
+    COARSE_TO_FINE: lambda own, game: coarse_to_fine(game, own.groups, keep=own.keep),
     CONTEXT_CITE: lambda own, game: context_cite(
         game, own.players, samples=ABLATIONS, tokens=own.tokens, seed=own.seed
     ),
-    HIERARCHY: lambda own, game: hierarchical(game, own.groups, keep=KEPT_GROUPS),
+    HIERARCHY: lambda own, game: hierarchical(game, own.groups, keep=own.keep),
 }
 
 
