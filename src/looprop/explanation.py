@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.display.data import Strip, number
+from looprop.display.prompt_views import Shown, has_prompt
 from looprop.display.strips import View, comparison_fragment, comparison_page, explanation_fragment, explanation_page
 from looprop.errors import DataError, InputError
 from looprop.explanation_check import Check
@@ -199,6 +200,8 @@ class Explanation:
         if kind == ".json":
             return write_whole(path, to_json(self.to_dict()))
         if kind == ".html":
+            if has_prompt(self.details):
+                return write_whole(path, self.shown().html(self.scores[:, None].tolist()).encode())
             about = {"subtitle": self._subtitle(), "footer": self._footer(), "more": cards_of([self.details])}
             return write_whole(path, explanation_page(self._title(), self._view(), **about).encode())
         from looprop.display.figures import strip_figure, to_bytes
@@ -271,7 +274,14 @@ class Explanation:
         options = ", ".join(f"{name}={value}" for name, value in self.options.items())
         return f"Scores above zero speak for the target.{' Options: ' + options + '.' if options else ''}"
 
+    def shown(self) -> Shown:
+        """What the page of an answer and its prompt shows of this explanation."""
+        said = (self.method, self.model, self.output, self.cost, self.seconds, self.label)
+        return Shown(self.details, self.text, self.offsets, self.features, *said)
+
     def _repr_html_(self) -> str:
+        if has_prompt(self.details):
+            return self.shown().html(self.scores[:, None].tolist(), framed=True)
         return explanation_fragment(self._title(), self._view())
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.display.data import number
+from looprop.display.prompt_views import has_prompt
 from looprop.errors import DataError, InputError
 from looprop.explanation import Explanation
 from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
@@ -136,9 +137,17 @@ class ExplanationMatrix:
         return table
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes .json, all of it or nothing; returns the path."""
-        file_kind(path, (".json",))
-        return write_whole(path, to_json(self.to_dict()))
+        """Writes .json, or as .html the page of the prompt beside its answer; returns the path."""
+        if file_kind(path, (".json", ".html")) == ".json":
+            return write_whole(path, to_json(self.to_dict()))
+        if not has_prompt(self.explanation.details):
+            raise InputError("the page needs an answer: make one with m.answer or m.context, or save as .json")
+        return write_whole(path, self.explanation.shown().html(self.matrix.tolist()).encode())
+
+    def _repr_html_(self) -> str | None:
+        if not has_prompt(self.explanation.details):
+            return None  # a notebook shows the text
+        return self.explanation.shown().html(self.matrix.tolist(), framed=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "ExplanationMatrix":

@@ -1,7 +1,8 @@
 """`looprop explain`: one text, one or more methods, shown, written or handed on."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from looprop.models.target import TargetLike
     from looprop.workbench import Workbench
 
+UNASKED = 128
+"""Leave-one-out is added to several methods without being asked for up to so many forward passes."""
+
 Text = Annotated[str | None, typer.Argument(help="The text to explain; - reads standard input.", show_default=False)]
 Target = Annotated[
     str | None,
@@ -31,7 +35,9 @@ Features = Annotated[str, typer.Option(help="token, word or chunk:N.")]
 Loo = Annotated[
     bool | None,
     typer.Option(
-        "--loo/--no-loo", help="Compare with leave-one-out. [default: with two or more methods]", show_default=False
+        "--loo/--no-loo",
+        help="Compare with leave-one-out. [default: with two or more methods, up to 128 features]",
+        show_default=False,
     ),
 ]
 Check = Annotated[
@@ -102,7 +108,7 @@ def explain(
         raise typer.BadParameter("--target, --continuation and --generate exclude each other")
     if prompt is None and system is not None:
         raise typer.BadParameter("--system goes with --prompt")
-    methods = _with_loo(check_methods(method or [DEFAULT]), loo)
+    methods = check_methods(method or [DEFAULT])
     check_place(html, ".html")
     check_place(png, ".png")
     given = read_text(text if prompt is None else prompt)  # type: ignore[arg-type]
@@ -119,17 +125,35 @@ def explain(
         given = bench.chat(given, system) if chat else given
     wanted = _wanted(bench, given, target, continuation, generate)
     item = (given, pair) if pair is not None else given
+    methods = _with_loo(methods, loo, lambda: _count(bench, item, wanted, features, truncate))
     found = explain_by(bench, item, methods, wanted, features, truncate, check, by_default=not method)
     if interactions:
         _add_interactions(found, bench, item, wanted, features, truncate)
     show(found, html=html, png=png, json_=json_, no_color=no_color)
 
 
-def _with_loo(methods: list[str], wanted: bool | None) -> list[str]:
-    """The methods with leave-one-out before them, if it is wanted and not among them."""
-    compare = len(methods) > 1 if wanted is None else wanted
-    known = any(split_name(name)[0] == "loo" for name in methods)
-    return ["loo", *methods] if compare and not known else methods
+def _with_loo(methods: list[str], wanted: bool | None, count: Callable[[], int]) -> list[str]:
+    """The methods with leave-one-out before them, if it is wanted and not among them; unasked only where it is cheap.
+
+    count: how many features there are, each of which costs a forward pass.
+    """
+    if (
+        any(split_name(name)[0] == "loo" for name in methods)
+        or wanted is False
+        or (wanted is None and len(methods) < 2)
+    ):
+        return methods
+    if wanted is None and (passes := count()) > UNASKED:
+        say(
+            f"leave-one-out, to compare with, would take {passes} forward passes and is left out: --loo adds it, "
+            "--features word or chunk:16 makes it cheaper"
+        )
+        return methods
+    return ["loo", *methods]
+
+
+def _count(bench: "Workbench", item: Any, target: "TargetLike", features: str, truncate: bool) -> int:
+    return len(bench.subject(item, target=target, features=features, truncation=truncate).features)
 
 
 def _wanted(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from looprop.cli.asking import context
 from looprop.cli.auditing import audit
 from looprop.cli.demonstration import demo
 from looprop.cli.evaluating import evaluate
@@ -49,7 +50,7 @@ def _options(
     pass
 
 
-for _function in (explain, evaluate, tune, audit, reproduce, report, serve, methods, demo):
+for _function in (explain, context, evaluate, tune, audit, reproduce, report, serve, methods, demo):
     app.command()(_function)
 
 

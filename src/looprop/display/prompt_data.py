@@ -8,6 +8,8 @@ from looprop.errors import InputError
 
 Span = tuple[int, int]
 LONGEST_TITLE = 90
+UNLIKELY = 0.001
+"""A whole answer that is less likely is told by the mean of its tokens."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,32 @@ def percent(probability: float) -> str:
         return "> 99.9 %"
     shown = f"{share:.0f}" if share >= 10 else f"{share:.2g}" if share >= 0.01 or share == 0 else f"{share:.1e}"
     return f"{shown.replace('e-0', 'e−').replace('e-', 'e−')} %"
+
+
+def likelihood(logprob: float, tokens: int) -> str:
+    """The probability of an answer; of a long one, which no number tells anything of, the mean of a token.
+
+    >>> likelihood(math.log(0.25), 2), likelihood(20 * math.log(0.5), 20)
+    ('25 %', '50 % a token')
+    """
+    if not math.isfinite(logprob):
+        return "–"
+    chance = math.exp(min(0.0, logprob))
+    return percent(chance) if chance >= UNLIKELY or tokens < 2 else f"{percent(math.exp(logprob / tokens))} a token"
+
+
+def change(logprob: float, score: float, tokens: int) -> str:
+    """The answer's probability with a feature and without it, both in the words of the first.
+
+    >>> change(math.log(0.5), math.log(2), 1)
+    '50 % → 25 %'
+    """
+    if not (math.isfinite(logprob) and math.isfinite(score)):
+        return ""
+    if math.exp(min(0.0, logprob)) >= UNLIKELY or tokens < 2:
+        return f"{percent(math.exp(min(0.0, logprob)))} → {percent(math.exp(min(0.0, logprob - score)))}"
+    before, after = (percent(math.exp(min(0.0, value / tokens))) for value in (logprob, logprob - score))
+    return f"{before} → {after} a token"
 
 
 def shortened(text: str, longest: int = LONGEST_TITLE) -> str:

@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 
 from looprop.display.data import aligned, number
 from looprop.display.html import card, escape, facts, mixed, page
-from looprop.display.prompt_data import PromptView, Said, Span, percent, shortened
+from looprop.display.prompt_data import UNLIKELY, PromptView, Said, Span, change, likelihood, percent, shortened
 
 SHOWN = 8
 """So many of the strongest features are listed before one asks for more."""
@@ -133,7 +133,7 @@ def _answer(view: PromptView) -> str:
     )
     likely = (
         f'<p class="likely" aria-live="polite">log-probability <b class="logprob">{number(view.logprob)}</b> · '
-        f'probability <b class="probability">{percent(math.exp(min(0.0, view.logprob)))}</b></p>'
+        f'probability <b class="probability">{likelihood(view.logprob, len(view.answer))}</b></p>'
         if math.isfinite(view.logprob)
         else ""
     )
@@ -143,7 +143,8 @@ def _answer(view: PromptView) -> str:
 
 
 def _token(index: int, token: Said, clickable: bool) -> str:
-    text = laid_out(token.text) if token.text.strip() else escape(token.text.replace(" ", "␣"))
+    # Line breaks alone would be a word that nobody can hit.
+    text = laid_out(token.text if token.text.strip("\n") else token.text.replace("\n", "↵\n"))
     tip = f"probability {percent(math.exp(min(0.0, token.logprob)))}" if math.isfinite(token.logprob) else ""
     others = [f"{other.strip() or other!r} {percent(math.exp(min(0.0, value)))}" for other, value in token.alternatives]
     tip += f"; also likely: {', '.join(others[:3])}" if others else ""
@@ -170,23 +171,18 @@ def _ranking(view: PromptView) -> str:
 
 
 def _ranked(view: PromptView, index: int, score: float, scale: float, *, hidden: bool) -> str:
-    change = f'<span class="change">{_change(view.logprob, score)}</span>' if view.effects else ""
+    with_and_without = (
+        f'<span class="change">{change(view.logprob, score, len(view.answer))}</span>' if view.effects else ""
+    )
     note = f'<span class="note">{escape(view.notes[index])}</span>' if index in view.notes else ""
     share = abs(score) / scale if scale > 0 and math.isfinite(score) else 0.0
     return (
         f"<li{' hidden' if hidden else ''}>"
         f'<button type="button" class="source" data-feature="{index}" aria-pressed="false">'
-        f'<span class="score">{aligned(score, scale)}</span>{change}'
+        f'<span class="score">{aligned(score, scale)}</span>{with_and_without}'
         f'<span class="size {"n" if score < 0 else "p"}" style="--length:{share:.4f}"></span>'
         f'<span class="text">{escape(shortened(view.names[index], LONGEST_NAME))}</span>{note}</button></li>'
     )
-
-
-def _change(logprob: float, score: float) -> str:
-    """The answer's probability with a feature and without it."""
-    if not (math.isfinite(logprob) and math.isfinite(score)):
-        return ""
-    return f"{percent(math.exp(min(0.0, logprob)))} → {percent(math.exp(min(0.0, logprob - score)))}"
 
 
 def _data(view: PromptView) -> str:
@@ -200,5 +196,6 @@ def _data(view: PromptView) -> str:
         "logprobs": [known(token.logprob) for token in view.answer],
         "effects": view.effects,
         "shown": SHOWN,
+        "unlikely": UNLIKELY,
     }
     return f'<script type="application/json" id="matrix">{json.dumps(numbers, allow_nan=False)}</script>'

@@ -3,6 +3,7 @@
 Colours are set together with their text colour, so that they can be read on dark and on light backgrounds.
 """
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -12,9 +13,11 @@ from rich.text import Text
 
 from looprop.display.colour import TERMINAL, colour_of
 from looprop.display.data import Cell, Column, Strip, aligned, correlation, number, texts, visible
+from looprop.display.prompt_data import PromptView, change, shortened
 
 # Below this share of the scale a feature keeps the terminal's own colours: a screen full of grey chips shows nothing.
 FAINT = 0.06
+LONGEST_PART = 300
 
 
 def has_colour(console: Console) -> bool:
@@ -101,6 +104,25 @@ def comparison(strips: Sequence[Strip], *, colour: bool) -> RenderableType:
             strip(shown, colour=colour),
         )
     return grid
+
+
+def prompt_ranking(view: PromptView, *, colour: bool, limit: int = 5) -> RenderableType:
+    """The parts of a prompt that speak most for an answer: score, the answer's probability with and without, text."""
+    facts = "  ".join(f"{name} {value}" for name, value in view.facts)
+    totals = view.totals
+    known = [i for i, total in enumerate(totals) if math.isfinite(total)]
+    scale = max((abs(totals[i]) for i in known), default=0.0)
+    grid = _grid("score", "", *(["with and without"] if view.effects else []), "part of the prompt", lines=True)
+    for i in sorted(known, key=lambda i: -totals[i])[:limit]:
+        chances = [Text(change(view.logprob, totals[i], len(view.answer)), style="dim")] if view.effects else []
+        place = next((d.name for d in view.documents if (span := view.spans[i]) and d.start <= span[0] < d.stop), "")
+        named = Text(f"{visible(place)}  ", style="dim") if place and place != view.names[i] else Text()
+        part = named + Text(visible(shortened(view.names[i], LONGEST_PART)))
+        share = totals[i] / scale if scale else 0.0
+        grid.add_row(aligned(totals[i], scale), bar(share, colour=colour, width=6), *chances, part)
+    left = len(known) - limit
+    more = [Text(f"and {left} that speak less for it, or against it", style="dim")] if left > 0 else []
+    return Group(Text(visible(facts), style="dim"), Text(), grid, *more)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numeric: frozenset[int] = frozenset()) -> Table:

@@ -48,6 +48,10 @@ def generated_ids(
     """
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
         raise InputError(f"max_new_tokens must be an integer >= 1, got {tokens!r}")
+    if adapter.causal and adapter.longest is not None:
+        if len(encoded) >= adapter.longest:
+            raise InputError(f"the prompt has {len(encoded)} tokens, and the model takes {adapter.longest} in all")
+        tokens = min(tokens, adapter.longest - len(encoded))
     with adapter.evaluating(), torch.inference_mode():
         answer = adapter.model.generate(  # type: ignore[operator]
             **encoded.inputs,

@@ -1,6 +1,6 @@
 // The matrix of features by answer tokens, and what is chosen of it: tokens of the answer, one part of the prompt.
 {
-  const { scores, logprobs, effects, shown } = JSON.parse(document.getElementById("matrix").textContent);
+  const { scores, logprobs, effects, shown, unlikely } = JSON.parse(document.getElementById("matrix").textContent);
   const tokens = [...document.querySelectorAll(".answer .t")];
   const marks = [...document.querySelectorAll(".prompt .f")];
   const list = document.querySelector(".ranking");
@@ -22,6 +22,11 @@
     const text = share >= 10 ? share.toFixed(0) : share >= 0.01 || share === 0 ? String(Number(share.toPrecision(2))) : share.toExponential(1);
     return minus(text) + " %";
   };
+  const chance = (logprob) => Math.exp(Math.min(0, logprob));
+  const likelihood = (logprob, count) => chance(logprob) >= unlikely || count < 2 ? percent(chance(logprob)) : percent(chance(logprob / count)) + " a token";
+  const change = (before, after, count) => chance(before) >= unlikely || count < 2
+    ? percent(chance(before)) + " → " + percent(chance(after))
+    : percent(chance(before / count)) + " → " + percent(chance(after / count)) + " a token";
   const sum = (values) => values.some((value) => value === null) ? NaN : values.reduce((a, b) => a + b, 0);
   const columns = () => chosen.size && byToken ? [...chosen] : null;
   const over = (row) => { const at = columns(); return sum(at && row.length > 1 ? at.map((i) => row[i]) : row); };
@@ -35,7 +40,7 @@
   const draw = () => {
     const totals = scores.map(over);
     const scale = Math.max(0, ...totals.filter(Number.isFinite).map(Math.abs));
-    const digits = decimalsOf(scale), logprob = sum(columns() ? columns().map((i) => logprobs[i]) : logprobs);
+    const count = (columns() ?? logprobs).length, digits = decimalsOf(scale), logprob = sum(columns() ? columns().map((i) => logprobs[i]) : logprobs);
     for (const mark of marks) {
       const index = Number(mark.dataset.feature), total = totals[index];
       paint(mark, scale > 0 ? total / scale : 0);
@@ -46,7 +51,7 @@
     document.querySelector(".legend .high").textContent = signed(scale, digits);
     if (Number.isFinite(logprob)) {
       document.querySelector(".likely .logprob").textContent = signed(logprob, 2);
-      document.querySelector(".likely .probability").textContent = percent(Math.exp(Math.min(0, logprob)));
+      document.querySelector(".likely .probability").textContent = likelihood(logprob, count);
     }
     const rank = (source) => { const total = totals[Number(source.dataset.feature)]; return Number.isFinite(total) ? total : -Infinity; };
     sources.sort((a, b) => rank(b) - rank(a) || a.dataset.feature - b.dataset.feature);
@@ -64,7 +69,7 @@
       size.classList.toggle("p", !(total < 0));
       size.style.setProperty("--length", scale > 0 ? Math.abs(total) / scale : 0);
       if (effects && Number.isFinite(logprob) && Number.isFinite(total))
-        source.querySelector(".change").textContent = percent(Math.exp(Math.min(0, logprob))) + " → " + percent(Math.exp(Math.min(0, logprob - total)));
+        source.querySelector(".change").textContent = change(logprob, logprob - total, count);
     });
     const row = part === null ? null : scores[part];
     const strongest = row && row.length > 1 ? Math.max(...row.map(Math.abs)) : 0;

@@ -71,7 +71,7 @@ def held_out(players: int, count: int, training: Sets, seed: int) -> Sets:
         everything = all_sets(players)
         left = [row for row, key in zip(everything, _keys(everything), strict=True) if key not in seen]
         order = generator.permutation(len(left))[:count]
-        return np.array([left[i] for i in order]).reshape(len(order), players)
+        return np.array([left[i] for i in order], dtype=bool).reshape(len(order), players)
     found: list[Sets] = []
     while len(found) < count:
         (one,) = random_sets(players, 1, generator)

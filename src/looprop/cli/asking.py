@@ -1,0 +1,236 @@
+"""`looprop context`: which part of a prompt made a language model say what it says."""
+
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from looprop.cli.arguments import check_methods, check_place, read_text
+from looprop.cli.explaining import RemoteCode
+from looprop.cli.options import Debug, Html, Json, Model, NoColor
+from looprop.cli.shell import command, load_bench, output, progress, say
+from looprop.errors import InputError
+from looprop.naming import split_name
+
+if TYPE_CHECKING:
+    from looprop.explanation import Explanation
+    from looprop.explanation_matrix import ExplanationMatrix
+    from looprop.methods.base import Method
+    from looprop.models.answers import Answer
+    from looprop.models.subject import Subject
+    from looprop.workbench import Workbench
+
+SHOWN = 5
+LOO = "loo"
+LONG = 60.0  # seconds; from here on the estimate names a cheaper way
+
+Documents = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILE...", help="Texts that the question is about; one after the other.", show_default=False),
+]
+More = Annotated[
+    list[Path] | None, typer.Argument(help="More documents, as a shell expands *.txt.", show_default=False)
+]
+Question = Annotated[str | None, typer.Option(help="The question about the documents.", show_default=False)]
+PromptFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="The user's turn; - reads standard input.", show_default=False)
+]
+MessagesFile = Annotated[
+    str | None,
+    typer.Option(
+        "--messages",
+        metavar="FILE",
+        help='JSON messages, [{"role": "user", "content": ...}]; - reads standard input.',
+        show_default=False,
+    ),
+]
+System = Annotated[str | None, typer.Option(help="The system's turn before it.", show_default=False)]
+Given = Annotated[
+    str | None, typer.Option("--answer", help="An answer of your own, to be explained.", show_default=False)
+]
+Generate = Annotated[int, typer.Option(min=1, metavar="N", help="Let the model say at most N tokens.")]
+Features = Annotated[
+    str, typer.Option(help="document, paragraph, sentence, line, turn, word, token, chunk:N or regex:PATTERN.")
+]
+Within = Annotated[
+    str | None, typer.Option(help="Where features are sought: user, documents, all, ...", show_default=False)
+]
+OneMethod = Annotated[str, typer.Option("--method", "-m", metavar="NAME", help="A method, with options in brackets.")]
+
+
+@command
+def context(
+    more: More = None,
+    documents: Documents = None,
+    question: Question = None,
+    prompt_file: PromptFile = None,
+    messages: MessagesFile = None,
+    system: System = None,
+    answer: Given = None,
+    generate: Generate = 50,
+    features: Features = "sentence",
+    within: Within = None,
+    method: OneMethod = LOO,
+    model: Model = None,
+    html: Html = None,
+    json_: Json = False,
+    no_color: NoColor = False,
+    trust_remote_code: RemoteCode = False,
+    debug: Debug = False,
+) -> None:
+    """Say which parts of a prompt made a language model give its answer.
+
+    Of documents with a question, of a prompt, or of JSON messages; question, system and chat template are always kept.
+    What it will cost is said before it starts. Ctrl-C ends it with what is known so far (exit code 130).
+    """
+    check_methods([method])
+    check_place(html, ".html")
+    if model is None:
+        raise typer.BadParameter("--model names the language model to ask: a folder or a hub id")
+    asked = _asked([*(documents or []), *map(str, more or [])], question, prompt_file, messages, system)
+    with progress("loading the model"):
+        bench = load_bench(model, trust_remote_code=trust_remote_code)
+    with progress("answering"):
+        said = asked.answer(bench, answer, generate)
+    say(f"the model says: {said.text}" if said.generated else f"the answer given: {said.text}")
+    result, unknown = _explained(bench, said, method, features, within)
+    _show(result, html=html, json_=json_, no_color=no_color)
+    if unknown:
+        say(f"looprop: interrupted: {unknown} of {unknown + len(result)} features have no score yet")
+        raise typer.Exit(130)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the model is asked: documents with a question, or a prompt, or messages."""
+
+    documents: dict[str, str]
+    question: str
+    prompt: str | list[Any]
+    system: str | None
+
+    def answer(self, bench: "Workbench", given: str | None, longest: int) -> "Answer":
+        if self.documents:
+            return bench.context(self.documents, self.question, given, system=self.system, max_new_tokens=longest)
+        return bench.answer(self.prompt, self.system, answer=given, max_new_tokens=longest)
+
+
+def _asked(
+    documents: list[str], question: str | None, prompt: str | None, messages: str | None, system: str | None
+) -> _Asked:
+    """Read what was given, which must be one of three."""
+    ways = [bool(documents) or question is not None, prompt is not None, messages is not None]
+    if sum(ways) != 1:
+        raise typer.BadParameter("give --documents with --question, or --prompt-file, or --messages")
+    if ways[0]:
+        if not documents or question is None:
+            raise typer.BadParameter("--documents and --question go together")
+        names = [Path(path).name for path in documents]
+        named = names if len(set(names)) == len(names) else documents
+        return _Asked(dict(zip(named, map(_read, documents), strict=True)), read_text(question), "", system)
+    if prompt is not None:
+        return _Asked({}, "", _read(prompt), system)
+    try:
+        turns = json.loads(_read(messages or ""))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"--messages must be JSON: {error}") from error
+    if not isinstance(turns, list):
+        raise InputError('--messages must be a list of turns, [{"role": "user", "content": "..."}]')
+    return _Asked({}, "", turns, system)
+
+
+def _read(path: str) -> str:
+    if path == "-":
+        return read_text(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} must be UTF-8, got byte 0x{error.object[error.start]:02x}") from None
+    if not text.strip():
+        raise InputError(f"{path} is empty")
+    return text.strip("\r\n")
+
+
+def _explained(
+    bench: "Workbench", said: "Answer", name: str, features: str, within: str | None
+) -> tuple["Explanation | ExplanationMatrix", int]:
+    """The explanation, token by token where that costs nothing more, and how many features were not reached."""
+    from looprop.explained import explain_each, explain_subjects
+    from looprop.methods.registry import make_method
+
+    method = make_method(name)
+    subject = bench.subject(said, features=features, within=within)
+    _tell_cost(subject, name)
+    if split_name(name)[0] != LOO:
+        with progress(name):
+            return explain_subjects([subject], method)[0], 0
+    known, seconds = _left_out(subject, method)
+    if not any(known):
+        raise KeyboardInterrupt
+    # Features that were not reached stay in place, as they did while the others were left out.
+    reached = replace(
+        subject,
+        features=tuple(group for group, there in zip(subject.features, known, strict=True) if there),
+        names=subject.names and tuple(one for one, there in zip(subject.names, known, strict=True) if there),
+        spans=subject.spans and tuple(one for one, there in zip(subject.spans, known, strict=True) if there),
+    )
+    unknown = known.count(False)
+    if unknown:
+        about = {**subject.about, "interrupted": f"{unknown} of {len(known)} features have no score"}
+        reached = replace(reached, about=about)
+    result = explain_each(reached, method)
+    whole = replace(result.explanation, cost=float(sum(known)), seconds=seconds)
+    return replace(result, explanation=whole), unknown
+
+
+def _left_out(subject: "Subject", method: "Method") -> tuple[list[bool], float]:
+    """Leave one feature out after the other, under a bar with the time that is left: which are known, and how long it
+    took.
+    """
+    import numpy as np
+
+    from looprop.removal.set_function import SetFunction
+    from looprop.removal.steps import in_steps
+
+    count, start = len(subject.features), time.perf_counter()
+    value = SetFunction(subject, removal=getattr(method, "removal", None))
+    with progress("leaving out one after the other", count) as advance:
+        known = in_steps(value, ~np.eye(count, dtype=bool), lambda done: advance("", done))
+    return known.tolist(), time.perf_counter() - start
+
+
+def _tell_cost(subject: "Subject", name: str) -> None:
+    """What is to come, from one forward pass that is timed."""
+    count, start = len(subject.features), time.perf_counter()
+    subject.adapter.logits(subject.encoded)
+    each = time.perf_counter() - start
+    removes = {LOO: count, "alone": count + 1, "both-ends": 2 * count + 1}.get(split_name(name)[0])
+    where = f"{count} features, {len(subject.encoded)} tokens"
+    if removes is None:
+        from looprop.methods.names import CATALOGUE
+
+        say(f"{where}: {name} costs {CATALOGUE[split_name(name)[0]].cost} forward passes of about {each:.2g} s")
+        return
+    hint = "; -m looprop or -m attnlrp is cheaper, --features paragraph has fewer" if removes * each > LONG else ""
+    say(f"{where}: {removes} forward passes, at most about {max(1, round(removes * each))} s{hint}")
+
+
+def _show(result: "Explanation | ExplanationMatrix", *, html: Path | None, json_: bool, no_color: bool) -> None:
+    if html is not None:
+        result.save(html)
+        say(f"wrote {html}")
+    if json_:
+        from looprop.files import to_json
+
+        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
+        return
+    from looprop.display import terminal
+    from looprop.explanation import Explanation
+
+    whole = result if isinstance(result, Explanation) else result.explanation
+    view = whole.shown().view(whole.scores[:, None].tolist())
+    console = output(no_color=no_color)
+    console.print(terminal.prompt_ranking(view, colour=terminal.has_colour(console), limit=SHOWN))
