@@ -104,6 +104,41 @@ def report(folder: Path) -> Path:
     return folder / "run" / "report.html"
 
 
+DOCUMENTS = {
+    "harbour.txt": "The harbour office opens at eight. Ferries to the island leave every two hours.\n\n"
+    "The last ferry back to the mainland leaves at 21:15 from pier 3.",
+    "lighthouse.txt": "The lighthouse was built in 1889. It is 41 metres tall and stands on the northern cliff. "
+    "Keepers lived there until 1974.",
+    "weather.txt": "Storms are common in May. Visitors should bring warm clothes and check the forecast.",
+    "museum.txt": "The museum shows old maps and ship models. Entry costs 6 euros. "
+    "Children under twelve enter for free.",
+}
+ASKED = "How tall is the lighthouse and when was it built?"
+
+
+def prompt(browser: Browser, folder: Path) -> None:
+    """The page of `looprop context`, with a word of the answer chosen; needs smollm2-135m."""
+    for name, text in DOCUMENTS.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    page = folder / "prompt.html"
+    files = [str(folder / name) for name in DOCUMENTS]
+    run("context", "--documents", *files, "--question", ASKED, "--model", "smollm2-135m", "--html", str(page))
+    browser.open(page, width=1280, height=860)
+    browser.evaluate("document.documentElement.style.scrollbarWidth = 'none'")
+    tokens = browser.evaluate("[...document.querySelectorAll('.answer .t')].map(token => token.textContent)")
+    chosen = [i for i, token in enumerate(tokens) if token.strip() in {"1", "8", "9", "1889"}][-4:]
+    browser.click(".answer .t", chosen[0])
+    for index in chosen[1:]:
+        token = f"document.querySelectorAll('.answer .t')[{index}]"
+        browser.evaluate(f"{token}.dispatchEvent(new MouseEvent('click', {{ctrlKey: true}}))")
+    browser.hover("h1")
+    browser.evaluate("scrollTo(0, 0)")
+    browser.evaluate("new Promise(done => setTimeout(done, 500))")  # colours come to rest
+    browser.screenshot(IMAGES / "prompt.png")
+    if browser.errors:
+        sys.exit(f"prompt: {browser.errors}")
+
+
 def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome") or sys.exit("no Chromium on this machine")
     IMAGES.mkdir(exist_ok=True)
@@ -129,6 +164,7 @@ def main() -> None:
         photograph(browser, report(Path(folder)), "report", height=1500)
         photograph(browser, Audit.load(AUDIT).save(audited), "audit", height=1250)
         explorer(browser)
+        prompt(browser, Path(folder))
 
 
 if __name__ == "__main__":

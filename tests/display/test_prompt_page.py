@@ -72,6 +72,7 @@ def test_probabilities_are_never_rounded_to_nothing_or_all() -> None:
     assert percent(0.0) == "0 %"
     assert percent(1.0) == "100 %"
     assert percent(0.9995) == "> 99.9 %"
+    assert percent(0.9983) == "99.8 %"
     assert percent(1e-30) == "1.0e−28 %"
     assert percent(math.nan) == "–"
 

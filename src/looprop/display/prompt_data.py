@@ -90,7 +90,8 @@ def percent(probability: float) -> str:
         return "–"
     if 99.9 < share < 100:
         return "> 99.9 %"
-    shown = f"{share:.0f}" if share >= 10 else f"{share:.2g}" if share >= 0.01 or share == 0 else f"{share:.1e}"
+    digits = 1 if 99.5 <= share < 100 else 0
+    shown = f"{share:.{digits}f}" if share >= 10 else f"{share:.2g}" if share >= 0.01 or share == 0 else f"{share:.1e}"
     return f"{shown.replace('e-0', 'e−').replace('e-', 'e−')} %"
 
 

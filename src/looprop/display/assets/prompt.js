@@ -19,7 +19,7 @@
   const percent = (p) => {
     const share = 100 * p;
     if (share > 99.9 && share < 100) return "> 99.9 %";
-    const text = share >= 10 ? share.toFixed(0) : share >= 0.01 || share === 0 ? String(Number(share.toPrecision(2))) : share.toExponential(1);
+    const text = share >= 10 ? share.toFixed(share >= 99.5 && share < 100 ? 1 : 0) : share >= 0.01 || share === 0 ? String(Number(share.toPrecision(2))) : share.toExponential(1);
     return minus(text) + " %";
   };
   const chance = (logprob) => Math.exp(Math.min(0, logprob));
