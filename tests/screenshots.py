@@ -27,6 +27,7 @@ from looprop.workbench import load
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 TEXT = "A warm, funny and quietly moving film."
+SINGLE = "This is not a bad film at all."
 RESULTS = Path(__file__).parents[1] / "results" / "baselines-sst2"
 AUDIT = Path(__file__).parents[1] / "results" / "audit" / "embedded.json"
 METHODS = ("loo", "looprop", "cp-lrp", "attnlrp", "grad-x-input")
@@ -145,7 +146,7 @@ def main() -> None:
     (IMAGES / "terminal.svg").write_text(terminal(METHODS), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, Browser(chromium) as browser:
         single, several, demo = (Path(folder) / f"{name}.html" for name in ("single", "several", "demo"))
-        run("explain", TEXT, "--html", str(single))
+        run("explain", SINGLE, "--html", str(single))
         run("explain", TEXT, *(part for method in METHODS for part in ("-m", method)), "--html", str(several))
         run("demo", "--html", str(demo))
         photograph(browser, single, "explanation")

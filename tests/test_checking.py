@@ -110,6 +110,20 @@ def test_where_nothing_matters_that_is_said() -> None:
     assert ("r to leave-one-out", known(e).verdict) in list(e.strip().facts)
 
 
+def test_a_text_that_says_it_in_many_ways_is_told_apart(m: looprop.Workbench) -> None:
+    """Each of three praises can go: leave-one-out is exact, and shows next to nothing."""
+    for method in ("loo", "looprop"):
+        e = m.explain("A warm, funny and quietly moving film.", method, check=8)
+        assert known(e).itself
+        assert known(e).matters is False
+        assert known(e).cost == 1
+        assert e.cost == len(e) + 1
+        assert known(e).verdict.startswith("exact: these are its values; but nothing matters by itself")
+    nothing = m.set_function("A warm, funny and quietly moving film.")(np.array([e.special]))[0]
+    effects = np.abs(e.scores[~np.array(e.special)])
+    assert effects.max() < 0.05 * abs(e.output - nothing)
+
+
 def test_prompts_images_and_tensors_can_be_checked() -> None:
     prompt = looprop.load(tiny_decoder()).explain("the film was not so bad at all and the actors", "attnlrp", check=8)
     assert {0, len(prompt) - 1} <= set(known(prompt).places)  # the sink and the read-out

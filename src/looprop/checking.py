@@ -107,9 +107,13 @@ def _same(subject: Subject, score: float, truth: float) -> bool:
     return abs(score - truth) <= rounding(subject.known.size, subject.known.dtype)
 
 
+def _special(subject: Subject, places: Places) -> NDArray[np.bool_]:
+    return np.array([all(subject.encoded.special[p] for p in subject.features[i]) for i in places], dtype=bool)
+
+
 def _matters(subject: Subject, value: SetFunction, places: Places, truth: NDArray[np.float64]) -> bool | None:
     """Does any of the true values matter, beside what all features do together? One pass more."""
-    special = np.array([all(subject.encoded.special[p] for p in subject.features[i]) for i in places])
+    special = _special(subject, places)
     try:
         players = players_of(subject, keep="none" if value.removal == "zero" else "special", removal=value.removal)
         nothing = float(players(np.zeros((1, len(players)), dtype=bool))[0])

@@ -44,10 +44,11 @@ class Check:
         if not self.places:
             return "undefined: fewer than 3 features, or scores that are not numbers"
         count = f"{len(self.places)} true values"
+        nothing = f"nothing matters by itself (of {count} none reaches 5 % of what all features do together)"
         if self.itself:
-            return "exact: these are its values"
+            return "exact: these are its values" + (f"; but {nothing}" if self.matters is False else "")
         if self.matters is False:
-            return f"not told: nothing matters by itself (of {count} none reaches 5 % of what all features do together)"
+            return f"not told: {nothing}"
         if math.isnan(self.r):
             return f"undefined ({count})"
         if self.exact:
