@@ -3,7 +3,8 @@ from the runs kept under results/, and the sections of docs/limits.md. `python t
 
 A run folder is results/EXPERIMENT-DATA, written by `looprop reproduce`; only its summary.json is read. Each DATA is a
 column: the run of `baselines`, else of `remedy`, else of `layers`, else of `cheap`. What it did not measure is taken
-from the others where they are on the same data, model and removal; else it is a dash.
+from the others where they are on the same data, model and removal; else it is a dash. `looprop` is always taken from
+the run of `remedy`, whose question it is: the others measured it as it came before.
 """
 
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from looprop.methods.names import CATALOGUE, SCORE_KINDS
+from looprop.running.identity import compare
 
 ROOT = Path(__file__).parents[1]
 METRIC = "loo-r"
@@ -37,7 +39,8 @@ class Column:
 def same_conditions(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Do two summaries speak of the same examples, model and way to remove?"""
     a, b = one["about"], other["about"]
-    return all(a[key] == b[key] for key in ("model", "data")) and a["setup"]["removal"] == b["setup"]["removal"]
+    same_model = not compare({"model": a["model"]}, {"model": b["model"]}).changed  # an older run says less of it
+    return same_model and a["data"] == b["data"] and a["setup"]["removal"] == b["setup"]["removal"]
 
 
 def with_bounds(entry: dict[str, Any], metric: str, digits: int) -> str:
@@ -66,6 +69,10 @@ def columns(results: Path) -> list[Column]:
         for summary in (own, *(other for other in others if same_conditions(own, other))):
             for entry in summary["summary"]:
                 figures.setdefault(entry["method"], with_bounds(entry, METRIC, 2))
+        remedy = results / f"remedy-{data}" / "summary.json"
+        if remedy.exists():
+            entries = json.loads(remedy.read_text(encoding="utf-8"))["summary"]
+            figures |= {e["method"]: with_bounds(e, METRIC, 2) for e in entries if e["method"] == "looprop"}
         figures["loo"] = "1, the reference"
         kept.append(Column(places[0].parent.name, data, own["title"].partition(": ")[2], figures))
     return kept
@@ -97,7 +104,8 @@ def note(shown: list[Column]) -> str:
     runs = "; ".join(f"{c.title} ([report](results/{c.folder}/report.md))" for c in shown)
     return (
         f"{NOTE} mean over examples with its 95 % interval, special tokens included. "
-        f"{runs or 'No run is kept in this repository yet'}."
+        f"{runs or 'No run is kept in this repository yet'}. `looprop` from the runs of "
+        "[`remedy`](docs/looprop-method.md)."
     )
 
 

@@ -28,8 +28,10 @@ LEAST = {
     "remedy-smollm2": 30,
 }
 BARS = [
-    ("remedy-sst2", "looprop[budget=4]", 0.80),
-    ("remedy-sst2", "looprop[budget=11]", 0.90),
+    ("remedy-sst2", "looprop[budget=4]", 0.84),
+    ("remedy-sst2", "looprop[budget=6]", 0.93),
+    ("remedy-sst2", "looprop[budget=8]", 0.96),
+    ("remedy-sst2", "looprop[budget=11]", 0.98),
     ("remedy-sst2", "looprop[budget=0.5]", 0.95),
     ("remedy-imdb", "looprop[budget=4]", 0.83),
     ("remedy-imdb", "looprop[budget=8]", 0.90),  # the issue allows ten passes

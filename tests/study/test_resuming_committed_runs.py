@@ -20,7 +20,6 @@ RUNS = sorted(path.parent.name for path in RESULTS.glob("*/manifest.json"))
 HERE = {  # with the embedded model, and how each was asked for
     "softmax": ("softmax", {}),
     "layers-sst2": ("layers", {"data": "sst2", "limit": 300}),
-    "remedy-sst2": ("remedy", {"data": "sst2"}),
 }
 needs_data = pytest.mark.skipif(not os.environ.get("LOOPROP_DATA"), reason="LOOPROP_DATA is not set")
 
@@ -53,3 +52,14 @@ def test_a_committed_run_goes_on_and_says_what_is_not_known(name: str, tmp_path:
     assert "numerics" in session["unstated"]
     assert ("model.configuration" in session["unstated"]) == ("model" in run.manifest["identity"])
     assert run.manifest["identity"] == before.manifest["identity"], "nothing was computed under another one"
+
+
+@needs_data
+@pytest.mark.data
+@pytest.mark.filterwarnings("error::looprop.running.OldManifestWarning")
+def test_a_younger_run_goes_on_without_a_word(tmp_path: Path) -> None:
+    shutil.copytree(RESULTS / "remedy-sst2", tmp_path / "run")
+    before = read_run(tmp_path / "run")
+    run = reproduce("remedy", data="sst2", out=tmp_path / "run", progress=False)
+    assert repr(run.rows) == repr(before.rows)
+    assert run.manifest["identity"] == before.manifest["identity"]
