@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 LOO = "loo"
+FEW = 20
+"""The proof of a quicker way costs about ten passes and saves about half of each: so few are removed plainly."""
 LONG = 60.0  # seconds; from here on the estimate names a cheaper way
 
 Documents = Annotated[
@@ -196,7 +198,7 @@ def _left_out(subject: "Subject", method: "Method") -> tuple[list[bool], float]:
     from looprop.removal.steps import in_steps
 
     count, start = len(subject.features), time.perf_counter()
-    value = SetFunction(subject, removal=getattr(method, "removal", None))
+    value = SetFunction(subject, removal=getattr(method, "removal", None), quick=count > FEW)
     with progress("leaving out one after the other", count) as advance:
         known = in_steps(value, ~np.eye(count, dtype=bool), lambda done: advance("", done))
     return known.tolist(), time.perf_counter() - start
