@@ -29,4 +29,7 @@ def methods(json_: Json = False, debug: Debug = False) -> None:
             + textwrap.fill(summary, width).replace("\n", "\n" + " " * (first + second))
         )
     typer.echo("\nCost in forward passes; F: features, T: tokens.")
-    typer.echo("Options stand in brackets: ig[steps=20], lrp[cp=4-6], looprop[rows=16].")
+    typer.echo(
+        "Options stand in brackets: ig[steps=20], lrp[cp=4-6], lrp[plan=FILE], cp-lrp[linear=gamma],\n"
+        "gim[baseline=space], looprop[rows=16]."
+    )

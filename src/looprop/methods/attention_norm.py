@@ -39,7 +39,8 @@ class AttentionNorm(Method):
         counted as little.
 
         Do not trust it about direction or class: it is the same for every target and never negative. The projection
-        after attention is not seen at an attention site, and is left out of the norm.
+        after attention is not seen at an attention site, and is left out of the norm: what is moved between
+        values and projection, where the function stays the same, changes the scores.
         """
 
     def __init__(self, *, residual: bool = True) -> None:

@@ -30,7 +30,8 @@ class GenericAttention(Method):
         *Claims:* where attention that raises the target could have brought information from.
 
         Do not trust it about direction: what lowers the target is left out, and scores are never negative. Values,
-        norms and feed-forward layers count only through the gradient.
+        norms and feed-forward layers count only through the gradient, and a bias that is moved from the
+        values into the next layer, where the function stays the same, changes them.
         """
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:

@@ -27,6 +27,7 @@ class LibraFullGrad(Method):
     limits = """
         *Claims:* how the logit is handed back through values, with biases counted where they enter.
 
+        Do not trust it to be the same for the same function: a bias that is moved into the next layer moves its share.
         Do not trust a token's score to be about that token alone: a bias in a late layer is counted for the position,
         whatever the row holds by then. Biases of what follows the pooling of rows belong to no position (`e.residual`).
         Its authors have several forms (FullGrad+, for images); this is the plain one.

@@ -32,7 +32,8 @@ class ValueZeroing(Method):
         *Claims:* how much each block's output at one position depends on what it reads from another.
 
         Do not trust it about direction or class: it is the same for every target and never negative. It costs as much
-        as leave-one-out, which says what happens to the answer itself.
+        as leave-one-out, which says what happens to the answer itself. What a value of zero is depends
+        on where a bias of the values stands.
         """
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
