@@ -30,6 +30,7 @@ ORDER = [
     "methods",
     "tensors",
     "checking",
+    "estimating",
     "explained",
     "interacting",
     "coarse_to_fine",

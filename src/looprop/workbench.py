@@ -10,6 +10,7 @@ from torch import nn
 from looprop.checking import check_count
 from looprop.coarse_to_fine import Limits, coarse_to_fine
 from looprop.errors import InputError, UnknownNameError
+from looprop.estimating import Estimate, estimate
 from looprop.explained import explain_each, explain_subjects
 from looprop.explanation import Explanation, Explanations
 from looprop.explanation_matrix import ExplanationMatrix
@@ -205,6 +206,22 @@ class Workbench:
             subjects = [self.subject(item, target=target, features=features, within=within, truncation=truncation)]
         explanations = explain_subjects(subjects, chosen, check=check)
         return explanations if isinstance(item, list) or isinstance(target, list) else explanations[0]
+
+    def estimate(
+        self,
+        item: Any,
+        method: str | Method = "loo",
+        *,
+        target: TargetLike = None,
+        features: FeaturesLike | None = None,
+        within: Within = None,
+        truncation: bool = False,
+        output: Literal["sum", "each"] = "sum",
+        **options: Any,
+    ) -> Estimate:
+        """What `explain` with the same arguments will cost, in forward passes and seconds: it takes one pass to say."""
+        subject = self.subject(item, target=target, features=features, within=within, truncation=truncation)
+        return estimate(subject, make_method(method, **options), each=output == "each")
 
     def coarse_to_fine(
         self,

@@ -13,7 +13,7 @@ from looprop.serving.guard import LARGEST_BODY, known_hosts
 from serving.conftest import Served
 
 GOOD = json.dumps({"model": "embedded", "text": "good film"}).encode()
-MARKUP = '<script>alert(1)</script>"\'&\u2028</script>'
+MARKUP = "<script>alert(1)</script>\"'&\u2028</script>"
 
 
 def test_the_right_token_by_address_or_cookie_and_nothing_else(served: Served) -> None:

@@ -16,6 +16,7 @@ class Alone(Method):
     title = "Alone"
     summary = "what a feature says when nothing else is there but what always stays"
     cost = "((F - S) * (1 + S) + S) / T"
+    shares_removals = True
     kind = "effect"
     order = 14
     text_options = frozenset({"keep"})

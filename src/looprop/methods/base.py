@@ -48,7 +48,8 @@ class Method(ABC):
     inputs: the kinds of input for which it has a meaning; it refuses others.
     removes_by: the removal whose effect its scores mean, where that is not the default of every kind of input.
     text_options: options whose value in brackets stays text (`cp=2`). complete: scores add up to the output.
-    reads_target: do scores depend on the target?
+    reads_target: do scores depend on the target? shares_removals: does every token of an answer ask for the same
+        removals, so that a matrix costs what one explanation costs?
     """
 
     name: ClassVar[str]
@@ -67,6 +68,7 @@ class Method(ABC):
     text_options: ClassVar[frozenset[str]] = frozenset()
     complete: ClassVar[bool] = False
     reads_target: ClassVar[bool] = True
+    shares_removals: ClassVar[bool] = False
 
     @property
     def options(self) -> dict[str, Any]:

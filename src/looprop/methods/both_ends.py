@@ -27,6 +27,7 @@ class BothEnds(Method):
     title = "Both ends"
     summary = "mean of leave-one-out and alone: the Shapley value where at most pairs interact"
     cost = "F - S + ((F - S) * (1 + S) + S) / T"
+    shares_removals = True
     kind = "share"
     order = 16
     text_options = frozenset({"keep"})

@@ -19,6 +19,7 @@ class KernelShap(Method):
     title = "KernelSHAP"
     summary = "additive model fitted to sampled sets by the Shapley kernel"
     cost = "samples"
+    shares_removals = True
     kind = "share"
     order = 64
     text_options = frozenset({"keep"})

@@ -19,6 +19,7 @@ class Lime(Method):
     title = "LIME"
     summary = "additive model fitted to sampled sets, those near the whole weighing most"
     cost = "samples"
+    shares_removals = True
     kind = "share"
     order = 66
     text_options = frozenset({"keep"})

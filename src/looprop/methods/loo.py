@@ -20,6 +20,7 @@ class LeaveOneOut(Method):
     short = "LOO"
     summary = "exact leave-one-out: the drop of the target when a feature is removed"
     cost = "F"
+    shares_removals = True
     kind = "effect"
     order = 10
     limits = """

@@ -31,6 +31,7 @@ class Shapley(Method):
     title = "Shapley value"
     summary = "a feature's share of the answer: its marginal contribution averaged over all orders"
     cost = "at most samples * (F - S)"
+    shares_removals = True
     kind = "share"
     order = 12
     coarse = "shapley[samples=8]"

@@ -1,0 +1,66 @@
+"""What an explanation will cost, before it is begun: forward passes as the method states them, and seconds from one."""
+
+import ast
+import operator
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from looprop.methods.base import Method
+from looprop.models.subject import Subject
+
+_OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """passes: forward passes of the input, as the method states its cost (docs/limits.md). seconds: so many times what
+    one took just now; checks come on top, and what is shared between removals makes it less. at_most: is it a bound?
+
+    >>> print(Estimate(40.0, 120.0, at_most=True))
+    at most 40 forward passes, about 120 s
+    """
+
+    passes: float
+    seconds: float
+    at_most: bool = False
+
+    def __str__(self) -> str:
+        return f"{'at most ' if self.at_most else ''}{self.passes:g} forward passes, about {self.seconds:.3g} s"
+
+
+def estimate(subject: Subject, method: Method, *, each: bool = False) -> Estimate:
+    """The cost of a method on a subject. each: of a matrix, in which every answer token is explained by itself."""
+    start = time.perf_counter()
+    with subject.adapter.evaluating(), torch.inference_mode():
+        subject.adapter.forward(subject.encoded.inputs, positions=subject.target.positions)
+    one = time.perf_counter() - start
+    special = sum(all(subject.encoded.special[i] for i in group) for group in subject.features)
+    names = {**method.options, "F": len(subject.features), "T": len(subject.encoded), "S": special}
+    stated = method.cost.removeprefix("at most ")
+    passes = cost_of(stated, names)
+    if each:
+        tokens = len(subject.target.each())
+        if method.plan_for(subject) is not None:
+            passes += (tokens - 1) * (passes - 1)  # the forward pass is shared
+        elif not method.shares_removals:
+            passes *= tokens
+    return Estimate(passes, passes * one, at_most=stated != method.cost)
+
+
+def cost_of(formula: str, names: Mapping[str, Any]) -> float:
+    """The value of a stated cost: sums, products and quotients of numbers and names.
+
+    >>> cost_of("3 * steps + F / 2", {"steps": 20, "F": 10})
+    65.0
+    """
+    return float(_value(ast.parse(formula, mode="eval").body, names))
+
+
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.BinOp):
+        return _OPERATIONS[type(node.op)](_value(node.left, names), _value(node.right, names))
+    return names[node.id] if isinstance(node, ast.Name) else ast.literal_eval(node)
