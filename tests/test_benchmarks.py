@@ -246,3 +246,13 @@ def test_a_side_takes_turns_fails_and_ends(tmp_path: Path) -> None:
         members.close()
     with pytest.raises(SideError, match="ModuleNotFoundError"):
         Side("no-such-side", Path(sys.executable), 1)
+
+
+def test_prompts_cost_what_they_may() -> None:
+    measured = json.loads((RESULTS / "prompts.json").read_text(encoding="utf-8"))
+    own, bars = measured["looprop"], measured["bars"]
+    assert (own["features"], bars) == (40, {"loo": 0.55, "matrix": 1.3})
+    assert own["tokens"] >= 1200
+    assert own["answer_tokens"] >= 20
+    assert own["loo"] <= bars["loo"]
+    assert own["matrix_of_loo"] <= bars["matrix"]

@@ -17,7 +17,11 @@ CUT = {
         "So be it.",
     ],
     "an abbreviation that ends one": ["He lives in the U.S.", "The rest is long.", "We met at 5 p.m.", "John left."],
-    "initials": ["J. R. R. Tolkien wrote it.", "The U.S. Army came.", "See e.g. Section 4.2, i.e. the end."],
+    "initials": [
+        "J. R. R. Tolkien and K. A. Applegate wrote it (c. 1990).",
+        "The U.S. Army came.",
+        "See e.g. Section 4.2, i.e. the end.",
+    ],
     "numbers": ["He paid $3.50 for No. 5.", "Version 2.0.1 is out.", "See Fig. 3.", "In 1990.", "Then 1,000.5 more."],
     "quotes": ['"Is it good?" she asked.', '"Yes!" he said.', "(It was.)", 'He said "Stop."', "Then he left."],
     "marks": ["What?!", "Really...", "“Never!”", "And so on…", "¿Por qué?", "¡Claro!"],

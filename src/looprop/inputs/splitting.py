@@ -27,7 +27,9 @@ _TITLES = frozenset(
     "cf ca e.g i.e z.b d.h u.a p.ex mt ft".split()
 )
 # Not the end where a number follows.
-_BEFORE_NUMBERS = frozenset("no nos nr fig figs eq eqs vol vols p pp sec secs ch chap art pt ex op para tab".split())
+_BEFORE_NUMBERS = frozenset(
+    "no nos nr c n fig figs eq eqs vol vols p pp sec secs ch chap art pt ex op para tab".split()
+)
 # The end only where the next word is one that sentences begin with.
 _SHORT = frozenset(
     "inc ltd co corp bros llc plc jr sr esq etc al approx dept univ assn ave blvd rd jan feb mar apr jun jul aug sep "
@@ -164,6 +166,8 @@ def _ends_here(before: str, mark: str, close: str, rest: str) -> bool:
     # What stands before the full stop, without an opening bracket or quote.
     word = before.split()[-1].lstrip("\"'“‘«([{") if before.split() else ""
     if _LIST_NUMBER.match(word) and word == before:
+        return False
+    if len(word) == 1 and re.match(r"[^\W\d_]\.", opened):  # one initial after the other
         return False
     return _full_stop_ends(word, re.split(r"[\s,.;:!?'’]", opened, maxsplit=1)[0])
 
