@@ -3,8 +3,8 @@ from the runs kept under results/, and the sections of docs/limits.md. `python t
 
 A run folder is results/EXPERIMENT-DATA, written by `looprop reproduce`; only its summary.json is read. Each DATA is a
 column: the run of `baselines`, else of `remedy`, else of `layers`, else of `cheap`. What it did not measure is taken
-from the others where they are on the same data, model and removal; else it is a dash. `looprop` is always taken from
-the run of `remedy`, whose question it is: the others measured it as it came before.
+from the others where they are on the same data, model and removal; else it is a dash. `looprop` is taken from the
+run of `remedy`, whose question it is, where that is of the same model: the others measured it as it came before.
 """
 
 import json
@@ -36,11 +36,15 @@ class Column:
     figures: dict[str, str]
 
 
+def same_model(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Are two summaries of one model? An older one may say less of it."""
+    return not compare({"model": one["about"]["model"]}, {"model": other["about"]["model"]}).changed
+
+
 def same_conditions(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Do two summaries speak of the same examples, model and way to remove?"""
     a, b = one["about"], other["about"]
-    same_model = not compare({"model": a["model"]}, {"model": b["model"]}).changed  # an older run says less of it
-    return same_model and a["data"] == b["data"] and a["setup"]["removal"] == b["setup"]["removal"]
+    return same_model(one, other) and a["data"] == b["data"] and a["setup"]["removal"] == b["setup"]["removal"]
 
 
 def with_bounds(entry: dict[str, Any], metric: str, digits: int) -> str:
@@ -70,9 +74,9 @@ def columns(results: Path) -> list[Column]:
             for entry in summary["summary"]:
                 figures.setdefault(entry["method"], with_bounds(entry, METRIC, 2))
         remedy = results / f"remedy-{data}" / "summary.json"
-        if remedy.exists():
-            entries = json.loads(remedy.read_text(encoding="utf-8"))["summary"]
-            figures |= {e["method"]: with_bounds(e, METRIC, 2) for e in entries if e["method"] == "looprop"}
+        if remedy.exists() and same_model(own, summary := json.loads(remedy.read_text(encoding="utf-8"))):
+            entries = (entry for entry in summary["summary"] if entry["method"] == "looprop")
+            figures |= {entry["method"]: with_bounds(entry, METRIC, 2) for entry in entries}
         figures["loo"] = "1, the reference"
         kept.append(Column(places[0].parent.name, data, own["title"].partition(": ")[2], figures))
     return kept
@@ -105,7 +109,7 @@ def note(shown: list[Column]) -> str:
     return (
         f"{NOTE} mean over examples with its 95 % interval, special tokens included. "
         f"{runs or 'No run is kept in this repository yet'}. `looprop` from the runs of "
-        "[`remedy`](docs/looprop-method.md)."
+        "[`remedy`](docs/looprop-method.md) where they are of the same weights."
     )
 
 

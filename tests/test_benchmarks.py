@@ -130,6 +130,7 @@ def test_measured_parts_meet_their_bars() -> None:
     assert [row["title"] for row in kept["set_function"]["rows"] if "met" in row and not row["met"]] == []
     assert {row["tokens"] for row in kept["remedy_cost"]["rows"]} == {32, 128, 512}
     assert max(row["ratio"] for row in kept["remedy_cost"]["rows"]) <= kept["remedy_cost"]["bar"] == 1.5
+    assert max(row["ratio"] for row in kept["default_cost"]["rows"]) <= kept["default_cost"]["bar"] == 1.05
 
 
 def test_two_quick_runs_were_stable_and_short() -> None:

@@ -1,7 +1,7 @@
 """The runs kept under results/: how large they are, and what is said of them.
 
-Aimed at and not reached, so not asserted: `looprop` on MPNet has 0.74 at a quarter of leave-one-out's cost (0.90 was
-the aim), on IMDB 0.93 at a twentieth (0.95 was the aim).
+Aimed at and not reached, so not asserted: `looprop` on MPNet has 0.69, 0.83 and 0.88 at 4, 6 and 8 passes
+(0.72, 0.85 and 0.89 were the aims).
 """
 
 import json
@@ -36,6 +36,7 @@ BARS = [
     ("remedy-imdb", "looprop[budget=4]", 0.83),
     ("remedy-imdb", "looprop[budget=8]", 0.90),  # the issue allows ten passes
     ("remedy-imdb", "looprop[budget=0.1]", 0.95),
+    ("remedy-mpnet", "looprop[budget=11]", 0.925),
     ("remedy-smollm2", "looprop[budget=0.25]", 0.90),
 ]
 
@@ -62,6 +63,13 @@ def test_the_remedy_reaches_its_bars(name: str, method: str, bar: float) -> None
     assert np.nanmean([row["loo-r"] for row in rows]) >= bar
     if "budget=0" not in method:
         assert max(row["cost"] for row in rows) <= 11
+
+
+@pytest.mark.parametrize("name", ["remedy-sst2", "remedy-mpnet"])
+def test_more_passes_are_never_worse(name: str) -> None:
+    rows = read_run(RESULTS / name).rows
+    means = [np.nanmean([r["loo-r"] for r in rows if r["method"] == f"looprop[budget={b}]"]) for b in (4, 6, 8, 11)]
+    assert means == sorted(means)
 
 
 def test_the_study_of_the_bilinear_rule_says_what_it_must() -> None:
