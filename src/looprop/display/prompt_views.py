@@ -38,9 +38,12 @@ def prompt_view(
         for token, logprob, place in list(zip(answer["tokens"], answer["logprobs"], others, strict=True))[start:stop]
     ]
     turns, documents = ([Section(*part) for part in laid.get(kind, ())] for kind in ("turns", "documents"))
-    levels = details.get("levels", [""] * len(names))
-    unopened = details.get("not_opened") or {}
-    notes = {i: f"{levels[i]}, not opened: a score for the whole" for i in range(len(names)) if names[i] in unopened}
+    levels, unopened = details.get("levels") or (), details.get("not_opened") or {}
+    notes = {
+        i: f"{levels[i]} as a whole, not looked into: {unopened[str(i)]}"
+        for i in range(min(len(names), len(levels)))
+        if str(i) in unopened
+    }
     effects = split_name(method)[0] in LOST_WITHOUT
     return PromptView(text, spans, names, scores, tokens, turns, documents, effects, facts, notes)
 
