@@ -50,9 +50,14 @@ def main_table(run: Run, evaluation: Evaluation, methods: Sequence[str], title: 
         "The paper's numbers are those of its own models (BERT-base). " + " ".join(evaluation.notes)
     ).strip()
     metrics = [title_of(metric) for metric in shown]
-    printed = any(isinstance(cell, Measured) and cell.paper is not None for row in rows for cell in row)
+    printed = {
+        name
+        for row in rows
+        for name, cell in zip(metrics, row[1:], strict=False)
+        if isinstance(cell, Measured) and cell.paper is not None
+    }
     where = f"{title}: {run.data_title}, {run.model}"
-    return Grid(where, ["method", *metrics, "n", "cost"], rows, note, frozenset(metrics if printed else ()))
+    return Grid(where, ["method", *metrics, "n", "cost"], rows, note, frozenset(printed))
 
 
 def _published(run: Run, method: str) -> dict[str, float]:
