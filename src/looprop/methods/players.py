@@ -72,6 +72,11 @@ class Players:
         return float(self.set_cost(np.eye(count + 1, count, dtype=bool)).sum())
 
     @property
+    def shared_cost(self) -> float:
+        """What is computed once for all sets: a causal model's prefix, one pass at the most."""
+        return 1.0 if self.value.way.startswith("prefix") else 0.0
+
+    @property
     def about(self) -> dict[str, Any]:
         """What stays, by name, for the result: features, and context that is none."""
         subject = self.value.subject

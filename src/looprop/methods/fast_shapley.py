@@ -1,0 +1,195 @@
+"""Shapley values at the price of a few forward passes.
+
+phi ~ a guess from relevance (AttnLRP) and what each feature says alone, corrected by a few true values: what is lost
+without the features that seem to matter most, and the values of random halves of the input (`games/few_values.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from looprop.errors import InputError, RuleError
+from looprop.games.few_values import likeliest_shares
+from looprop.games.smooth import signs
+from looprop.games.values import all_sets, exact_shapley, first_marginals, last_marginals
+from looprop.methods.base import Attribution, Method
+from looprop.methods.looprop.method import LooProp
+from looprop.methods.lrp import AttnLRP
+from looprop.methods.players import Keep, Players, check_game_options, players_of
+from looprop.models.adapter import Removal
+from looprop.models.subject import Subject
+
+Floats = NDArray[np.float64]
+
+# What one forward and one backward pass cost.
+RELEVANCE = 3.0
+# How much of the Shapley value is in each part of the guess, by which parts there are, on training sentences
+# (docs/fast-shapley.md): AttnLRP loses about half on its way, and alone a feature says several times what it adds in
+# company.
+SHARES: dict[tuple[str, ...], tuple[float, ...]] = {
+    ("relevance",): (2.87,),
+    ("relevance", "alone"): (1.9, 0.18),
+    ("relevance", "alone", "first order"): (1.58, 0.18, 0.57),
+    ("relevance", "alone", "leave-one-out"): (1.29, 0.2, 0.34),
+    ("alone",): (0.27,),
+    ("alone", "first order"): (0.25, 1.52),
+    ("alone", "leave-one-out"): (0.27, 0.61),
+}
+# So many passes buy true leave-one-out values of the largest, all others random halves.
+FOR_TRUE_VALUES = 4.0
+# Halves have between 30 % and 70 % of the features.
+HALF = 0.2
+
+
+@dataclass
+class Purse:
+    """A budget in forward passes, and what was bought."""
+
+    left: float
+    spent: dict[str, float] = field(default_factory=dict)
+
+    def buy(self, what: str, cost: float) -> bool:
+        """Pay, if there is enough."""
+        if cost > self.left + 1e-9:
+            return False
+        self.left -= cost
+        self.spent[what] = self.spent.get(what, 0.0) + cost
+        return True
+
+    def refund(self, what: str, cost: float) -> None:
+        """Take back what was not to be had."""
+        self.left += cost
+        del self.spent[what]
+
+
+class FastShapley(Method):
+    """An estimate of the Shapley value from relevance, alone and a few true values.
+
+    budget: forward passes in all; where all sets cost no more, the value is exact. seed: of the random halves.
+    """
+
+    name = "fast-shapley"
+    title = "Fast Shapley estimate"
+    short = "fast Shapley"
+    summary = "the Shapley value from relevance, alone and a few true values, for a budget of passes"
+    cost = "at most budget"
+    kind = "share"
+    order = 13
+    text_options = frozenset({"keep"})
+    limits = """
+        *Claims:* an estimate of the Shapley value. It adds up to f(x) - f(nothing), and `details["errors"]` says how
+        far each score may be off, by how badly the values that were asked fitted the first guess.
+
+        Do not trust it
+
+        - beyond the Shapley value itself: all of that section applies;
+        - where relevance says little of the model and the budget is small: the guess is then as poor. Large
+          `details["errors"]` tell, and a larger `budget=` helps;
+        - for the ranking of small scores: few values are asked, and those of the largest.
+        """
+
+    def __init__(
+        self, *, budget: float = 10, keep: Keep = "special", removal: Removal | None = None, seed: int = 0
+    ) -> None:
+        keep = check_game_options(keep, removal)
+        if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget >= RELEVANCE + 1:
+            raise InputError(f"budget must be at least {RELEVANCE + 1:g} forward passes, got {budget!r}")
+        if type(seed) is not int or seed < 0:
+            raise InputError(f"seed must be an integer >= 0, got {seed!r}")
+        self.budget, self.keep, self.removal, self.seed = budget, keep, removal, seed
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """One estimate per feature."""
+        return [self._attribute(subject) for subject in subjects]
+
+    def _attribute(self, subject: Subject) -> Attribution:
+        players, purse = players_of(subject, keep=self.keep, removal=self.removal), Purse(float(self.budget))
+        count = len(players)
+        nothing = float(players(np.zeros((1, count), dtype=bool))[0])
+        if 2**count <= 8 * self.budget and purse.buy("all sets", float(players.set_cost(all_sets(count)[1:-1]).sum())):
+            shares, errors = exact_shapley(players(all_sets(count))), np.zeros(count)
+            said: dict[str, Any] = {"exact": True}
+        else:
+            shares, errors, said = _estimate(subject, players, purse, np.random.default_rng(self.seed))
+        scores = players.spread(shares)
+        details = {**players.about, **said, "errors": players.spread(errors).tolist(), "spent": purse.spent}
+        details["baseline_output"] = nothing
+        residual = subject.output - nothing - float(scores.sum())
+        return Attribution(scores, cost=sum(purse.spent.values()), residual=residual, details=details)
+
+
+def _estimate(
+    subject: Subject, players: Players, purse: Purse, generator: np.random.Generator
+) -> tuple[Floats, Floats, dict[str, Any]]:
+    """Shares, their errors, and what is to be said of them."""
+    count = len(players)
+    single, nobody = np.eye(count, dtype=bool), np.zeros((1, count), dtype=bool)
+    purse.buy("nothing", float(players.set_cost(nobody)[0]) + players.shared_cost)
+    views, said = _views(subject, players, purse)
+    parts = _parts(views)
+    alone_cost, without_cost = players.set_cost(single), players.set_cost(~single)
+    cost = without_cost if "alone" in views else without_cost + alone_cost
+    order = np.lexsort((np.arange(count), -np.abs(parts.sum(1))))
+    least = max(0.0, purse.left - FOR_TRUE_VALUES)
+    known = [i for i in order if purse.left - cost[i] >= least - 1e-9 and purse.buy("leave-one-out", float(cost[i]))]
+    if len(known) == count:
+        parts = _parts({**views, "leave-one-out": last_marginals(players, count)})
+    halves = _halves(players, purse, generator)
+    sets = np.concatenate([np.ones((1, count), dtype=bool), single[known], halves])
+    values = players(np.concatenate([sets, ~sets]))
+    found = likeliest_shares(parts, signs(sets), (values[: len(sets)] - values[len(sets) :]) / 2)
+    more: dict[str, Any] = {"exact": False, "views": list(views), "true_values": len(known), "halves": 2 * len(halves)}
+    return found.shares, found.errors, {**said, **more}
+
+
+def _views(subject: Subject, players: Players, purse: Purse) -> tuple[dict[str, Floats], dict[str, str]]:
+    """Views of the Shapley value that cost little: relevance, alone, and leave-one-out to first order where it is too
+    dear itself. What a model has no rule for is left out, and said.
+    """
+    count = len(players)
+    views: dict[str, Floats] = {}
+    said: dict[str, str] = {}
+    try:
+        (found,) = AttnLRP().attribute([subject])
+        views["relevance"] = found.scores[players.players]
+        purse.buy("relevance", RELEVANCE)
+    except RuleError as error:
+        said["without"] = f"relevance: {error}"
+    if purse.buy("alone", float(players.set_cost(np.eye(count, dtype=bool)).sum())):
+        views["alone"] = first_marginals(players, count)
+    everyone = float(players.set_cost(~np.eye(count, dtype=bool)).sum())
+    first_order = LooProp(rows=0)
+    if "alone" in views and min(FOR_TRUE_VALUES, purse.left) < everyone and players.value.removal == "attention-mask":
+        try:
+            if purse.buy("first order", RELEVANCE):
+                views["first order"] = first_order.attribute([subject])[0].scores[players.players]
+        except InputError as error:
+            purse.refund("first order", RELEVANCE)
+            said["without"] = f"first order: {error}"
+    return views, said
+
+
+def _parts(views: dict[str, Floats]) -> Floats:
+    """What the guess is made of: (n, c)."""
+    names = tuple(name for name in views if name != "first order" or "leave-one-out" not in views)
+    if names not in SHARES:
+        raise InputError("the budget is too small for a model without relevance: give more passes, or use 'shapley'")
+    return np.stack([share * views[name] for name, share in zip(names, SHARES[names], strict=True)], 1)
+
+
+def _halves(players: Players, purse: Purse, generator: np.random.Generator) -> NDArray[np.bool_]:
+    """Random sets of about half of the players, as many as can be paid together with their complements: (m, n)."""
+    count = len(players)
+    bought: list[NDArray[np.bool_]] = []
+    low, high = int(np.ceil((0.5 - HALF) * count)), int((0.5 + HALF) * count)
+    while count > 1:
+        half = np.zeros(count, dtype=bool)
+        half[generator.permutation(count)[: generator.integers(max(1, low), max(1, high) + 1)]] = True
+        cost = float(players.set_cost(np.stack([half, ~half])).sum())
+        if not purse.buy("halves", cost):
+            break
+        bought.append(half)
+    return np.stack(bought) if bought else np.empty((0, count), dtype=bool)
