@@ -2,9 +2,10 @@
 from the runs kept under results/, and the sections of docs/limits.md. `python tests/readme_figures.py` writes them.
 
 A run folder is results/EXPERIMENT-DATA, written by `looprop reproduce`; only its summary.json is read. Each DATA is a
-column: the run of `baselines`, else of `remedy`, else of `layers`, else of `cheap`. What it did not measure is taken
-from the others where they are on the same data, model and removal; else it is a dash. `looprop` is taken from the
-run of `remedy`, whose question it is, where that is of the same model: the others measured it as it came before.
+column: the run of `baselines`, else of `remedy`, else of `layers`. What it did not measure is taken from the others
+where they are on the same data, model and removal, or from `cheap` on some of the texts, which is said; else it is a
+dash. `looprop` is taken from the run of `remedy`, whose question it is, where that is of the same model: the others
+measured it as it came before.
 """
 
 import json
@@ -19,7 +20,7 @@ from looprop.running.identity import compare
 
 ROOT = Path(__file__).parents[1]
 METRIC = "loo-r"
-EXPERIMENTS = ("baselines", "remedy", "layers", "cheap")
+EXPERIMENTS = ("baselines", "remedy", "layers")
 HEADER = "| method | what it is | cost |"
 TABLE = re.compile(rf"^{re.escape(HEADER)}.*?\n(?!\|)", re.MULTILINE | re.DOTALL)
 SECTIONS = re.compile(r"(?<=<!-- methods: make readme -->\n).*?(?=<!-- end of methods -->)", re.DOTALL)
@@ -60,6 +61,19 @@ def with_bounds(entry: dict[str, Any], metric: str, digits: int) -> str:
     return f"{mean} ({low} to {high})"
 
 
+def _of_a_subset(own: dict[str, Any], place: Path) -> dict[str, str]:
+    """What a run on some of the same texts measured, of the same weights: with how many there were."""
+    if not place.exists():
+        return {}
+    other = json.loads(place.read_text(encoding="utf-8"))
+    a, b = own["about"], other["about"]
+    same = all(a["data"][key] == b["data"][key] for key in ("name", "split"))
+    if not same or a["model"]["weights"] != b["model"]["weights"] or a["setup"]["removal"] != b["setup"]["removal"]:
+        return {}
+    count = b["data"]["examples"]
+    return {entry["method"]: f"{with_bounds(entry, METRIC, 2)}, {count} texts" for entry in other["summary"]}
+
+
 def columns(results: Path) -> list[Column]:
     """The runs that are there, by data."""
     runs: dict[str, list[Path]] = {}
@@ -73,6 +87,7 @@ def columns(results: Path) -> list[Column]:
         for summary in (own, *(other for other in others if same_conditions(own, other))):
             for entry in summary["summary"]:
                 figures.setdefault(entry["method"], with_bounds(entry, METRIC, 2))
+        figures = {**_of_a_subset(own, results / f"cheap-{data}" / "summary.json"), **figures}
         remedy = results / f"remedy-{data}" / "summary.json"
         if remedy.exists() and same_model(own, summary := json.loads(remedy.read_text(encoding="utf-8"))):
             entries = (entry for entry in summary["summary"] if entry["method"] == "looprop")

@@ -26,6 +26,7 @@ LEAST = {
     "remedy-imdb": 100,
     "remedy-mpnet": 100,
     "remedy-smollm2": 30,
+    "cheap-sst2": 60,
 }
 BARS = [
     ("remedy-sst2", "looprop[budget=4]", 0.84),
