@@ -1,7 +1,7 @@
 """The runs kept under results/: how large they are, and what is said of them.
 
 Aimed at and not reached, so not asserted: `looprop` on MPNet has 0.69, 0.83 and 0.88 at 4, 6 and 8 passes
-(0.72, 0.85 and 0.89 were the aims).
+(0.72, 0.85 and 0.89 were the aims), on IMDB 0.909 at 4 and 0.9549 at 11 (0.91 and 0.955 were the aims).
 """
 
 import json
@@ -34,8 +34,9 @@ BARS = [
     ("remedy-sst2", "looprop[budget=8]", 0.96),
     ("remedy-sst2", "looprop[budget=11]", 0.98),
     ("remedy-sst2", "looprop[budget=0.5]", 0.95),
-    ("remedy-imdb", "looprop[budget=4]", 0.83),
-    ("remedy-imdb", "looprop[budget=8]", 0.90),  # the issue allows ten passes
+    ("remedy-imdb", "looprop[budget=4]", 0.90),
+    ("remedy-imdb", "looprop[budget=8]", 0.945),
+    ("remedy-imdb", "looprop[budget=11]", 0.95),
     ("remedy-imdb", "looprop[budget=0.1]", 0.95),
     ("remedy-mpnet", "looprop[budget=11]", 0.925),
     ("remedy-smollm2", "looprop[budget=0.25]", 0.90),
@@ -66,7 +67,7 @@ def test_the_remedy_reaches_its_bars(name: str, method: str, bar: float) -> None
         assert max(row["cost"] for row in rows) <= 11
 
 
-@pytest.mark.parametrize("name", ["remedy-sst2", "remedy-mpnet"])
+@pytest.mark.parametrize("name", ["remedy-sst2", "remedy-imdb", "remedy-mpnet"])
 def test_more_passes_are_never_worse(name: str) -> None:
     rows = read_run(RESULTS / name).rows
     means = [np.nanmean([r["loo-r"] for r in rows if r["method"] == f"looprop[budget={b}]"]) for b in (4, 6, 8, 11)]
