@@ -6,6 +6,7 @@ results/audit/embedded.json.
 
 import io
 import json
+import math
 import shutil
 import sys
 import tempfile
@@ -23,14 +24,39 @@ from looprop.cli.main import app
 from looprop.display.terminal import comparison
 from looprop.explanation import Explanations
 from looprop.inputs.demo import demo_sentences
-from looprop.workbench import load
+from looprop.metrics import matters
+from looprop.workbench import Workbench, load
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-TEXT = "A warm, funny and quietly moving film."
 SINGLE = "This is not a bad film at all."
 RESULTS = Path(__file__).parents[1] / "results" / "baselines-sst2"
 AUDIT = Path(__file__).parents[1] / "results" / "audit" / "embedded.json"
-METHODS = ("loo", "looprop", "cp-lrp", "attnlrp", "grad-x-input")
+METHODS = ("loo", "shapley", "looprop", "attnlrp", "cp-lrp", "grad-x-input")
+MEASURED = ("loo", "looprop", "cp-lrp", "attnlrp", "grad-x-input", "random")
+TRUTHS = Path(__file__).parents[1] / "results" / "truths-sst2" / "summary.json"
+MEANS = ("loo-r-no-special", "shapley-r-no-special")
+
+
+def typical_sentence(bench: Workbench, methods: Sequence[str], texts: Sequence[str]) -> str:
+    """The sentence that is shown: of those in which some feature matters to leave-one-out and to the Shapley value, the
+    one on which the methods are as close to both as they are on average in results/truths-sst2. Nobody chooses it for
+    its looks.
+    """
+    summary = {entry["method"]: entry for entry in json.loads(TRUTHS.read_text(encoding="utf-8"))["summary"]}
+    means = {m: [summary[m][name] for name in MEANS] for m in methods if m in summary and m != "loo"}
+    apart: dict[str, float] = {}
+    for text in texts:
+        found = {method: bench.explain(text, method) for method in methods}
+        loo, shapley = found["loo"], found["shapley"]
+        nothing = loo.output - float(shapley.scores.sum())
+        if not all(matters(e.scores, whole=loo.output, nothing=nothing, special=loo.special) for e in (loo, shapley)):
+            continue
+        r = {m: [found[m].correlation(e, special=False) for e in (loo, shapley)] for m in means}
+        distance = sum((own - mean) ** 2 for m in means for own, mean in zip(r[m], means[m], strict=True))
+        if math.isfinite(distance):
+            apart[text] = distance
+            print(f"{distance:.3f}", text)
+    return min(apart, key=lambda text: apart[text])
 
 
 EXPLORED = "Slow at first, but the acting is superb and the ending is not bad at all."
@@ -84,14 +110,13 @@ def photograph(browser: Browser, page: Path, name: str, *, dark: bool = False, h
         sys.exit(f"{name}: {browser.errors}")
 
 
-def terminal(methods: Sequence[str]) -> str:
+def terminal(bench: Workbench, text: str, methods: Sequence[str]) -> str:
     """What the terminal shows, as SVG with text kept as text."""
-    bench = load()
-    found = Explanations(bench.explain(TEXT, method) for method in methods)
+    found = Explanations(bench.explain(text, method) for method in methods)
     nowhere = io.StringIO()
     console = Console(record=True, width=86, force_terminal=True, color_system="truecolor", file=nowhere)
     console.print(comparison([view.tokens for views in found.views() for view in views], colour=True))
-    return console.export_svg(title=f'looprop explain "{TEXT}"', unique_id="looprop")
+    return console.export_svg(title=f'looprop explain "{text}"', unique_id="looprop")
 
 
 def report(folder: Path) -> Path:
@@ -143,11 +168,13 @@ def prompt(browser: Browser, folder: Path) -> None:
 def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome") or sys.exit("no Chromium on this machine")
     IMAGES.mkdir(exist_ok=True)
-    (IMAGES / "terminal.svg").write_text(terminal(METHODS), encoding="utf-8")
+    bench = load()
+    text = typical_sentence(bench, METHODS, [example.text for example in demo_sentences()])
+    (IMAGES / "terminal.svg").write_text(terminal(bench, text, METHODS), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, Browser(chromium) as browser:
         single, several, demo = (Path(folder) / f"{name}.html" for name in ("single", "several", "demo"))
         run("explain", SINGLE, "--html", str(single))
-        run("explain", TEXT, *(part for method in METHODS for part in ("-m", method)), "--html", str(several))
+        run("explain", text, *(part for method in METHODS for part in ("-m", method)), "--html", str(several))
         run("demo", "--html", str(demo))
         photograph(browser, single, "explanation")
         photograph(browser, several, "comparison", height=720)
@@ -157,7 +184,7 @@ def main() -> None:
         run(
             "evaluate",
             "demo",
-            *(part for method in (*METHODS, "random") for part in ("-m", method)),
+            *(part for method in MEASURED for part in ("-m", method)),
             "--html",
             str(measured),
         )

@@ -247,6 +247,10 @@ def test_a_list_compares_methods_on_one_text(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"expected data of schema 'looprop\.explanations'"):
         Explanations.load(make().save(tmp_path / "e.json"))
     assert several.save(tmp_path / "l.png").read_bytes().startswith(b"\x89PNG")
+    shapley = make(method="shapley[samples=8]", scores=np.array([0.0, 2.0, 1.0, 0.0, 5.0, 0.0]))
+    both = Explanations([loo, shapley, make()])._repr_html_()
+    assert both.count("r to LOO") == both.count("r to Shapley") == 3
+    assert f"{pearsonr(shapley.scores[1:-1], make().scores[1:-1]).statistic:+.2f}".replace("-", "−") in both
     drawn = several.save(tmp_path / "l.svg").read_text(encoding="utf-8")
     assert f"r to LOO {expected:+.2f}".replace("-", "−") in drawn
     with pytest.raises(InputError, match="must end in"):

@@ -289,8 +289,8 @@ class Explanations(list[Explanation]):
     """A list of explanations; in a notebook it shows itself as a comparison, methods on the same text side by side."""
 
     def views(self) -> list[list[View]]:
-        """What is shown: explanations of one text together, each with its r to leave-one-out
-        where that is among them.
+        """What is shown: explanations of one text together, each with its r to leave-one-out and to
+        the Shapley value where those are among them.
         """
         groups: dict[tuple[str, tuple[str, ...]], list[Explanation]] = {}
         for explanation in self:
@@ -348,15 +348,21 @@ class Explanations(list[Explanation]):
 
 
 def _compared(group: Sequence[Explanation]) -> list[View]:
-    """The views of explanations of one text, with their r to leave-one-out where that is among them."""
-    reference = next((e for e in group if split_name(e.method)[0] == "loo"), None)
+    """The views of explanations of one text, with their r to leave-one-out and to the Shapley value where those are
+    among them, special tokens left out.
+    """
+    loo, shapley = (next((e for e in group if split_name(e.method)[0] == name), None) for name in ("loo", "shapley"))
     views = []
     for explanation in group:
-        r = explanation.correlation(reference, special=False) if reference is not None and len(group) > 1 else None
+        r, r_shapley = (
+            explanation.correlation(reference, special=False) if reference is not None and len(group) > 1 else None
+            for reference in (loo, shapley)
+        )
         view = explanation._view(r=r)
         facts = [("cost", f"{explanation.cost:g}")] if explanation.cost else []
         if r is None and explanation.check is not None:
             facts.insert(0, ("r to leave-one-out", explanation.check.verdict))
         facts += [("target", explanation.label)] if len({e.label for e in group}) > 1 else []
-        views.append(View(replace(view.tokens, facts=facts), view.words and replace(view.words, facts=facts)))
+        tokens = replace(view.tokens, facts=facts, r_shapley=r_shapley)
+        views.append(View(tokens, view.words and replace(view.words, facts=facts, r_shapley=r_shapley)))
     return views

@@ -17,7 +17,8 @@ class Strip:
     outside_scale: shown, but without a say in the colour scale (the first token of a language model is an attention
         sink).
     known: true leave-one-out by feature, where some was computed to check the scores; verdict: what they say of r.
-    name: the method; facts: what is printed beside it; r: its correlation with leave-one-out, None where not known.
+    name: the method; facts: what is printed beside it; r, r_shapley: its correlations with leave-one-out and with the
+        Shapley value, None where not known.
     """
 
     features: Sequence[str]
@@ -28,6 +29,7 @@ class Strip:
     name: str = ""
     facts: Sequence[tuple[str, str]] = field(default_factory=tuple)
     r: float | None = None
+    r_shapley: float | None = None
     known: Mapping[int, float] = field(default_factory=dict)
     verdict: str = ""
 
@@ -160,6 +162,16 @@ def two_decimals(value: float) -> str:
     ('−0.12', '–')
     """
     return "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+
+
+def agreements(shown: Strip) -> list[tuple[str, str]]:
+    """What is known of a strip's agreement with the references: the name of each and r.
+
+    >>> agreements(Strip(["a"], [1.0], r=0.5)), agreements(Strip(["a"], [1.0], r=1.0, r_shapley=-0.25))
+    ([('r to LOO', '+0.50')], [('r to LOO', '+1.00'), ('r to Shapley', '−0.25')])
+    """
+    known = (("r to LOO", shown.r), ("r to Shapley", shown.r_shapley))
+    return [(name, correlation(r)) for name, r in known if r is not None]
 
 
 def correlation(r: float | None) -> str:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from looprop.display.colour import LIGHT, colour_of
-from looprop.display.data import Strip, correlation, number, visible
+from looprop.display.data import Strip, agreements, number, visible
 
 QUIET = "#5b6470"
 LINE_HEIGHT = 0.36  # inches
@@ -58,10 +58,8 @@ def strip_figure(shown: Strip, *, title: str = "", width: float = 9.0) -> Figure
 
 
 def comparison_figure(strips: Sequence[Strip], *, title: str = "", width: float = 9.0) -> Figure:
-    """Methods below each other, each on its own scale, with its r to leave-one-out where that is known."""
-    named = [
-        (shown.name + (f"   r to LOO {correlation(shown.r)}" if shown.r is not None else ""), shown) for shown in strips
-    ]
+    """Methods below each other, each on its own scale, with its r to each reference where that is known."""
+    named = [("   ".join([shown.name, *(f"{name} {r}" for name, r in agreements(shown))]), shown) for shown in strips]
     return _strips(named, None, title=title, width=width)
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from looprop.display.data import Cell, Column, Strip, aligned, correlation, number, visible
+from looprop.display.data import Cell, Column, Strip, agreements, aligned, number, visible
 from looprop.display.html import card, escape, facts, fragment, heat_table, mixed, page, table, word_switch
 
 
@@ -120,7 +120,7 @@ def explanation_fragment(title: str, view: View) -> str:
 
 
 def comparison(views: Sequence[View]) -> str:
-    """Methods side by side on one text: a strip each, on its own scale, with its r to leave-one-out."""
+    """Methods side by side on one text: a strip each, on its own scale, with its r to each reference."""
     rows = "".join(_method(view) for view in views)
     strips = [view.tokens for view in views]
     return rows + legend(None, outside=any(s.outside_scale for s in strips), known=any(s.known for s in strips))
@@ -128,10 +128,9 @@ def comparison(views: Sequence[View]) -> str:
 
 def _method(view: View) -> str:
     shown = view.tokens
-    r = (
-        ""
-        if shown.r is None
-        else f'<small class="r" title="without special tokens">r to LOO <b>{correlation(shown.r)}</b></small>'
+    r = "".join(
+        f'<small class="r" title="Pearson\'s r, special tokens left out">{name} <b>{value}</b></small>'
+        for name, value in agreements(shown)
     )
     notes = "".join(f"<small>{escape(name)} {escape(value)}</small>" for name, value in shown.facts)
     text = _both(view, strip(shown), strip(view.words) if view.words else None)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from looprop.display.colour import TERMINAL, colour_of
-from looprop.display.data import Cell, Column, Strip, aligned, correlation, number, texts, visible
+from looprop.display.data import Cell, Column, Strip, agreements, aligned, number, texts, visible
 from looprop.display.prompt_data import PromptView, change, shortened
 
 # Below this share of the scale a feature keeps the terminal's own colours: a screen full of grey chips shows nothing.
@@ -93,14 +93,16 @@ def legend(scale: float) -> Text:
 
 
 def comparison(strips: Sequence[Strip], *, colour: bool) -> RenderableType:
-    """Methods side by side: name, r to leave-one-out, features."""
-    known = any(shown.r is not None for shown in strips)
+    """Methods side by side: name, r to each reference, features."""
+    known = list(dict.fromkeys(name for shown in strips for name, _ in agreements(shown)))
     told = not known and any(shown.verdict for shown in strips)
-    grid = _grid("method", *(["r to LOO"] if known else ["r to leave-one-out"] if told else []), "features", lines=True)
+    grid = _grid("method", *known, *(["r to leave-one-out"] if told else []), "features", lines=True)
     for shown in strips:
+        own = dict(agreements(shown))
         grid.add_row(
             Text(visible(shown.name), style="bold"),
-            *([correlation(shown.r)] if known else [Text(shown.verdict)] if told else []),
+            *(own.get(name, "–") for name in known),
+            *([Text(shown.verdict)] if told else []),
             strip(shown, colour=colour),
         )
     return grid
@@ -148,7 +150,7 @@ def data_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]]) 
 def _grid(*columns: str, lines: bool = False) -> Table:
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 1 if lines else 0, 0), header_style="dim")
     for name in columns:
-        is_number = name in {"score", "r to LOO", "true value"}
+        is_number = name in {"score", "r to LOO", "r to Shapley", "true value"}
         grid.add_column(
             name, justify="right" if is_number else "left", no_wrap=is_number or name in {"", "method"}, overflow="fold"
         )
