@@ -8,6 +8,10 @@ Between `<!-- true values: RUN first, RUN last -->` and `<!-- end of table -->` 
 true values only, from the scores kept in the runs; first and last say which token is the read-out, whose true value
 comes first.
 
+Between `<!-- truths: RUN, RUN -->` and `<!-- end of table -->` stands one row per method: its cost, and for each run r
+to leave-one-out and r to the Shapley value. Between `<!-- verdicts: RUN, RUN -->` and `<!-- end of table -->` stands
+what the runs answer to their questions.
+
 Between `<!-- trust -->` and `<!-- end of table -->` stands how right `check=` is, from benchmarks/results/trust.json
 (`python -m benchmarks.trust`).
 """
@@ -25,6 +29,8 @@ from readme_figures import with_bounds
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- table: (?P<run>[\w-]+): (?P<metrics>[\w, -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 TRUE_VALUES = re.compile(r"(<!-- true values: (?P<runs>[\w, -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+TRUTHS = re.compile(r"(<!-- truths: (?P<runs>[\w, -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+VERDICTS = re.compile(r"(<!-- verdicts: (?P<runs>[\w, -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 TRUST = re.compile(r"(<!-- trust -->\n).*?(<!-- end of table -->)", re.DOTALL)
 TITLES = {
     "loo-r": "r to LOO",
@@ -97,11 +103,56 @@ def trust_table(measured: Path) -> str:
     return "\n".join(lines) + "\n\n"
 
 
+def _kept(runs: str, results: Path) -> list[str]:
+    return [run for entry in runs.split(",") if (results / (run := entry.strip()) / "summary.json").exists()]
+
+
+def truths_table(runs: str, results: Path) -> str:
+    """r to both references, one column per run; plans for single layers stay in the reports."""
+    kept = _kept(runs, results)
+    if not kept:
+        return "\n*None of these runs is kept in this repository yet.*\n\n"
+    summaries = [json.loads((results / run / "summary.json").read_text(encoding="utf-8")) for run in kept]
+    own = [{entry["method"]: entry for entry in summary["summary"]} for summary in summaries]
+    titles = [summary["title"].partition(": ")[2] for summary in summaries]
+    links = [f"[{title}](../results/{run}/report.md)" for title, run in zip(titles, kept, strict=True)]
+    lines = ["", f"| method | cost | {' | '.join(links)} |"]
+    lines.append("| --- | --- |" + " --- |" * len(kept))
+    for method in dict.fromkeys(name for entries in own for name in entries):
+        if method.startswith("lrp["):
+            continue
+        costs = [
+            entries[method]["cost"] for entries in own if method in entries and entries[method]["cost"] is not None
+        ]
+        cells = [f"`{method}`", f"{costs[0]:.0f}" if costs else "–"]
+        for entries in own:
+            found = entries.get(method, {})
+            pair = (found.get("loo-r-no-special"), found.get("shapley-r-no-special"))
+            cells.append(" / ".join("–" if r is None else f"{r:.2f}".replace("-", "−") for r in pair))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n\n"
+
+
+def verdicts_table(runs: str, results: Path) -> str:
+    """One row per question, one column per run: the verdict and the difference that it rests on."""
+    found = {run: {c.claim: c for c in read_run(results / run).claims()} for run in _kept(runs, results)}
+    lines = ["", "| question | " + " | ".join(f"`{run}`" for run in found) + " |", "| --- |" + " --- |" * len(found)]
+    for claim in dict.fromkeys(claim for claims in found.values() for claim in claims):
+        cells = [claim]
+        for claims in found.values():
+            judged = claims.get(claim)
+            cells.append("–" if judged is None else f"**{judged.verdict}**, {judged.ours}".replace("-", "−"))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n\n"
+
+
 def filled(text: str, results: Path) -> str:
     """A page with its tables as the runs have them, and nothing else changed."""
     text = BLOCK.sub(
         lambda m: m[1] + table(m["run"], [name.strip() for name in m["metrics"].split(",")], results) + m[4], text
     )
+    text = TRUTHS.sub(lambda m: m[1] + truths_table(m["runs"], results) + m[3], text)
+    text = VERDICTS.sub(lambda m: m[1] + verdicts_table(m["runs"], results) + m[3], text)
     text = TRUST.sub(lambda m: m[1] + trust_table(ROOT / "benchmarks" / "results" / "trust.json") + m[2], text)
     return TRUE_VALUES.sub(lambda m: m[1] + true_values_table(m["runs"], results) + m[3], text)
 

@@ -10,13 +10,12 @@ from readme_figures import HEADER, NOTE, ROOT, columns, with_limits, with_method
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def write(folder: Path, methods: dict[str, float | None], *, removal: str | None = None) -> None:
+def write(folder: Path, methods: dict[str, tuple[float | None, float | None]]) -> None:
     folder.mkdir(parents=True)
     entries = [
-        {"method": m, "loo-r": r, "loo-r-low": r and r - 0.1, "loo-r-high": r and r + 0.1} for m, r in methods.items()
+        {"method": m, "loo-r-no-special": loo, "shapley-r-no-special": shapley} for m, (loo, shapley) in methods.items()
     ]
-    about: dict[str, Any] = {"model": {"weights": "w"}, "data": {"hash": "h"}, "setup": {"removal": removal}}
-    summary = {"title": "baselines: SST-2 dev, some-model", "about": about, "summary": entries}
+    summary: dict[str, Any] = {"title": "truths: SST-2 dev, some-model", "summary": entries}
     (folder / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
 
 
@@ -41,18 +40,26 @@ def test_without_runs_there_are_no_figures(tmp_path: Path) -> None:
 
 
 def test_columns_are_written_once_and_again(tmp_path: Path) -> None:
-    write(tmp_path / "baselines-sst2", {"loo": 1.0, "cp-lrp": 0.5, "random": -0.01, "ig": None})
-    write(tmp_path / "layers-sst2", {"cp-lrp": 0.9, "lrp[cp=2:]": 0.75})
-    write(tmp_path / "remedy-sst2", {"grad-x-input": 0.3}, removal="delete")
+    measured = {
+        "loo": (1.0, 0.6),
+        "shapley[samples=9]": (0.6, 1.0),
+        "cp-lrp": (0.5, 0.7),
+        "ig[steps=20]": (None, -0.01),
+    }
+    write(tmp_path / "truths-sst2", measured)
     once = with_methods(README, columns(tmp_path))
-    assert f"{HEADER} r, sst2 |" in once
-    rows = {line.split("`")[1]: line.split("|")[4].strip() for line in once.splitlines() if line.startswith("| `")}
-    assert rows["cp-lrp"] == "0.50 (0.40 to 0.60)"  # its own run comes first
-    assert rows["lrp[cp=2:]"] == "0.75 (0.65 to 0.85)"
-    assert rows["random"] == "−0.01 (−0.11 to 0.09)"
-    assert rows["loo"] == "1, the reference"
-    assert {rows["ig"], rows["grad-x-input"]} == {"–"}  # undefined; measured under another removal
+    assert f"{HEADER} r, sst2: LOO | r, sst2: Shapley |" in once
+    cells = {
+        line.split("`")[1]: [c.strip() for c in line.split("|")[4:6]]
+        for line in once.splitlines()
+        if line.startswith("| `")
+    }
+    assert cells["cp-lrp"] == ["0.50", "0.70"]
+    assert cells["ig"] == ["–", "−0.01"]  # undefined; another form of it was measured
+    assert cells["loo"] == ["1, itself", "0.60"]
+    assert cells["shapley"] == ["0.60", "1, itself"]
+    assert cells["rollout"] == ["–", "–"]
     (note,) = (line for line in once.splitlines() if line.startswith(NOTE))
-    assert "SST-2 dev, some-model ([report](results/baselines-sst2/report.md))" in note
+    assert "SST-2 dev, some-model ([report](results/truths-sst2/report.md))" in note
     assert with_methods(once, columns(tmp_path)) == once
     assert with_methods(once, []) == with_methods(README, [])

@@ -36,3 +36,21 @@ def test_a_table_is_written_once_and_again(tmp_path: Path) -> None:
     assert once.startswith("before\n")
     assert once.endswith("after\n")
     assert filled(once, tmp_path) == once
+
+
+def test_both_references_stand_in_one_cell(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    entries = [
+        {"method": "cp-lrp", "cost": 3, "loo-r-no-special": 0.5, "shapley-r-no-special": -0.25},
+        {"method": "lrp[cp=1]", "cost": 3, "loo-r-no-special": 0.5, "shapley-r-no-special": 0.5},
+        {"method": "x", "cost": None, "loo-r-no-special": None, "shapley-r-no-special": None},
+    ]
+    (tmp_path / "one" / "summary.json").write_text(
+        json.dumps({"title": "truths: mine", "summary": entries}), encoding="utf-8"
+    )
+    once = filled("<!-- truths: one, none -->\nold\n<!-- end of table -->\n", tmp_path)
+    assert "| method | cost | [mine](../results/one/report.md) |" in once
+    assert "| `cp-lrp` | 3 | 0.50 / −0.25 |\n| `x` | – | – / – |\n" in once
+    assert "lrp[cp=1]" not in once
+    assert filled(once, tmp_path) == once
+    assert "None of these runs is kept" in filled("<!-- truths: none -->\n<!-- end of table -->\n", tmp_path)
