@@ -15,7 +15,7 @@ from looprop.errors import DataError
 from looprop.models.loading import load_adapter
 from looprop.models.subject import bind
 from looprop.removal import SetFunction
-from looprop.study import parse_spec, reproduce, write_report
+from looprop.study import parse_spec, read_run, reproduce, write_report
 from looprop.study.kinds.truths.claims import closeness
 from looprop.study.kinds.truths.measuring import METRICS
 from looprop.study.run import Run
@@ -238,3 +238,30 @@ def test_the_report_answers_the_questions(run: Run) -> None:
     assert "AttnLRP is closer to the Shapley value than to LOO" in report
     assert "CP-LRP in one layer" in report
     assert "texts in which no feature matters to LOO" in report
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+KEPT = sorted(place.parent.name for place in RESULTS.glob("truths-*/manifest.json"))
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_committed_run_says_what_its_scores_say(name: str) -> None:
+    run = read_run(RESULTS / name)
+    assert run.finished
+    assert len(run.computed) >= 10
+    for row in run.rows:
+        gap, shares = row["output"] - row["nothing"], np.array(row["shapley"])
+        assert shares.sum() == pytest.approx(gap, abs=1e-3 * max(1.0, np.abs(shares).sum()))  # shares add up
+        if row["error"] or len(row["loo"]) < 3:
+            continue
+        for metric, reference in zip(METRICS, ("loo", "shapley"), strict=True):
+            if not math.isnan(row[metric]):
+                assert row[metric] == pytest.approx(stats.pearsonr(row["scores"], row[reference]).statistic, abs=1e-6)
+    stated = {entry["method"]: entry for entry in json.loads((RESULTS / name / "summary.json").read_text())["summary"]}
+    for method, entry in stated.items():
+        for metric in METRICS:
+            own = [row[metric] for row in run.rows if row["method"] == method]
+            assert entry[metric] == pytest.approx(np.nanmean(own))
+    report = (RESULTS / name / "report.md").read_text(encoding="utf-8")
+    for claim in run.claims():
+        assert f"| {claim.verdict} | {claim.claim} |" in report
