@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[1]
 EXPERIMENT = "truths"
 DATA = ("sst2", "mpnet")
 REFERENCES = {"loo-r-no-special": ("LOO", "loo"), "shapley-r-no-special": ("Shapley", "shapley")}
+LEAST_TEXTS = 20
+"""A mean over fewer has no place in a README."""
 HEADER = "| method | what it is | cost |"
 TABLE = re.compile(rf"^{re.escape(HEADER)}.*?\n(?!\|)", re.MULTILINE | re.DOTALL)
 SECTIONS = re.compile(r"(?<=<!-- methods: make readme -->\n).*?(?=<!-- end of methods -->)", re.DOTALL)
@@ -57,6 +59,8 @@ def columns(results: Path) -> list[Column]:
         if not place.exists():
             continue
         summary = json.loads(place.read_text(encoding="utf-8"))
+        if max(entry.get("loo-r-no-special-n", 0) for entry in summary["summary"]) < LEAST_TEXTS:
+            continue
         title = summary["title"].partition(": ")[2]
         for metric, (called, itself) in REFERENCES.items():
             figures = {e["method"]: plainly(e.get(metric)) for e in summary["summary"]}
