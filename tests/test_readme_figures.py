@@ -10,10 +10,11 @@ from readme_figures import HEADER, NOTE, ROOT, columns, with_limits, with_method
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def write(folder: Path, methods: dict[str, tuple[float | None, float | None]]) -> None:
+def write(folder: Path, methods: dict[str, tuple[float | None, float | None]], *, texts: int = 86) -> None:
     folder.mkdir(parents=True)
     entries = [
-        {"method": m, "loo-r-no-special": loo, "shapley-r-no-special": shapley} for m, (loo, shapley) in methods.items()
+        {"method": m, "loo-r-no-special": loo, "shapley-r-no-special": shapley, "loo-r-no-special-n": texts}
+        for m, (loo, shapley) in methods.items()
     ]
     summary: dict[str, Any] = {"title": "truths: SST-2 dev, some-model", "summary": entries}
     (folder / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
@@ -47,6 +48,7 @@ def test_columns_are_written_once_and_again(tmp_path: Path) -> None:
         "ig[steps=20]": (None, -0.01),
     }
     write(tmp_path / "truths-sst2", measured)
+    write(tmp_path / "truths-mpnet", measured, texts=19)  # too few
     once = with_methods(README, columns(tmp_path))
     assert f"{HEADER} r, sst2: LOO | r, sst2: Shapley |" in once
     cells = {
