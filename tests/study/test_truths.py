@@ -18,6 +18,7 @@ from looprop.removal import SetFunction
 from looprop.study import parse_spec, read_run, reproduce, write_report
 from looprop.study.kinds.truths.claims import closeness
 from looprop.study.kinds.truths.measuring import METRICS
+from looprop.study.report.markdown import markdown_text
 from looprop.study.run import Run
 
 SPEC = """
@@ -264,4 +265,4 @@ def test_a_committed_run_says_what_its_scores_say(name: str) -> None:
             assert entry[metric] == pytest.approx(np.nanmean(own))
     report = (RESULTS / name / "report.md").read_text(encoding="utf-8")
     for claim in run.claims():
-        assert f"| {claim.verdict} | {claim.claim} |" in report
+        assert f"| {claim.verdict} | {markdown_text(claim.claim)} |" in report
