@@ -23,10 +23,10 @@ def reading_claims(run: Run) -> list[JudgedClaim]:
         ours = f"{nearest.choices}: {values}; largest distance {nearest.distance:.3f}"
         claim = "a reading gives the four printed numbers within the range of its seeds"
         claims.append(JudgedClaim(claim, paper, ours, nearest.distance == 0))
-    plain = [c for c in cells if c.choices.normalisation == "none" and c.choices.loo_zero == c.choices.ig_zero]
+    plain = [c for c in near if c.choices.normalisation == "none" and c.choices.loo_zero == c.choices.ig_zero]
     if plain:
         lowest, highest = min(min(c.values[3]) for c in plain), max(max(c.values[3]) for c in plain)
-        ours = f"raw maps and one zero: r {lowest:+.3f} to {highest:+.3f} over all networks"
+        ours = f"raw maps and one zero: r {lowest:+.3f} to {highest:+.3f} over the networks of about that accuracy"
         claim = "IG correlates negatively with LOO on these networks"
         claims.append(JudgedClaim(claim, f"{printed()[3]:+.4f}", ours, lowest < 0))
         claim = "the sign of IG comes from a zero that means two things and from dividing by sums"
