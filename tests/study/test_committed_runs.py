@@ -39,6 +39,10 @@ BARS = [
     ("remedy-imdb", "looprop[budget=11]", 0.95),
     ("remedy-imdb", "looprop[budget=0.1]", 0.95),
     ("remedy-mpnet", "looprop[budget=11]", 0.925),
+    ("remedy-smollm2", "looprop[budget=4]", 0.57),
+    ("remedy-smollm2", "looprop[budget=6]", 0.70),
+    ("remedy-smollm2", "looprop[budget=8]", 0.82),
+    ("remedy-smollm2", "looprop[budget=11]", 0.92),
     ("remedy-smollm2", "looprop[budget=0.25]", 0.90),
 ]
 
@@ -67,7 +71,7 @@ def test_the_remedy_reaches_its_bars(name: str, method: str, bar: float) -> None
         assert max(row["cost"] for row in rows) <= 11
 
 
-@pytest.mark.parametrize("name", ["remedy-sst2", "remedy-imdb", "remedy-mpnet"])
+@pytest.mark.parametrize("name", ["remedy-sst2", "remedy-imdb", "remedy-mpnet", "remedy-smollm2"])
 def test_more_passes_are_never_worse(name: str) -> None:
     rows = read_run(RESULTS / name).rows
     means = [np.nanmean([r["loo-r"] for r in rows if r["method"] == f"looprop[budget={b}]"]) for b in (4, 6, 8, 11)]
