@@ -142,7 +142,7 @@ def test_the_scalar_product_of_the_paper() -> None:
         "attnlrp[bilinear=canonical]",
     }
     assert {m for m, v in result.verdicts.items() if v.word == "refused"} == {"looprop", "rollout"}
-    assert "no attention" in result.verdicts["looprop"].sentence
+    assert "no tokens that attend" in result.verdicts["looprop"].sentence
 
 
 def test_a_rewrite_that_is_none_is_refused() -> None:

@@ -25,7 +25,7 @@ def test_an_adapter_that_was_used_is_renewed_to_one_that_was_not(family: str) ->
     used = m.adapter
     fresh = looprop.load((m.model, getattr(used, "tokenizer", None))).adapter
     m.explain(list(inputs), "cp-lrp")
-    for method in ("loo", "looprop", "lrp[cp=2:]", "rollout"):
+    for method in ("loo", "looprop[rows=2]", "lrp[cp=2:]", "rollout"):
         m.explain(inputs[0], method)
     unknown = Facts()
     known = {f.name for f in fields(Facts) if getattr(used.facts, f.name) != getattr(unknown, f.name)}

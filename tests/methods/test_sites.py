@@ -224,12 +224,12 @@ def test_rollout_refuses_positions_that_are_none_of_the_input() -> None:
 )
 def test_looprop_refuses_what_it_does_not_understand(way: Callable[..., Tensor], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        make_method("looprop").attribute([subject_of(way, 2)])
+        make_method("looprop[rows=0]").attribute([subject_of(way, 2)])
 
 
 def test_looprop_refuses_keys_that_are_none_of_the_input() -> None:
     with pytest.raises(InputError, match="has 13 keys where the input has 9 positions"):
-        make_method("looprop").attribute([subject_of(fused, 2, positions=4)])
+        make_method("looprop[rows=0]").attribute([subject_of(fused, 2, positions=4)])
 
 
 @pytest.mark.parametrize("method", ["looprop", "rollout"])

@@ -353,7 +353,7 @@ def test_a_table_that_is_looked_up_twice() -> None:
             return (self.embedding(input_ids) + self.embedding(input_ids)).sum(1)
 
     with pytest.raises(RuleError, match="looked up more than once"):
-        looprop.load((Twice(), tiny.wordpiece())).explain("the film", target=0)
+        looprop.load((Twice(), tiny.wordpiece())).explain("the film", "attnlrp", target=0)
 
 
 def test_outputs_may_be_read_inside_the_block() -> None:

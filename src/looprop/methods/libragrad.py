@@ -36,5 +36,7 @@ class LibraFullGrad(Method):
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Relevance of embeddings, positions and biases, summed to features."""
         check_one_text(subjects[0], self.name)
-        found = propagate(subjects, Plan(attention="cp", bias="placed"), readout="positions")
+        plan = Plan(attention="cp", bias="placed")
+        # One by one: the biases of padding would be counted for somebody.
+        found = [a for subject in subjects for a in propagate([subject], plan, readout="positions")]
         return [replace(a, residual=s.output - float(a.scores.sum())) for s, a in zip(subjects, found, strict=True)]

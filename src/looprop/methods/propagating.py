@@ -123,10 +123,13 @@ def _propagate(
         for number, chosen in enumerate(rounds, start=1):
             with unseen():
                 value = torch.stack([values[i] for i in chosen])
-            gradient, *more = tape.gradients(value, [tensor, *shares], keep=number < len(rounds))
+            # A model without biases, or without rotations, gives positions nothing of their own.
+            later = number < len(rounds)
+            more = tape.gradients_or_none(value, shares, keep=True) if shares else []
+            (gradient,) = tape.gradients(value, [tensor], keep=later)
             with unseen():
                 by_position = adapter.token_scores(combine(tensor.detach(), gradient))  # (B, T)
-                by_position = sum(more, start=by_position).double().cpu()
+                by_position = sum((m for m in more if m is not None), start=by_position).double().cpu()
                 scores |= {i: by_position[row_of[i]][own[row_of[i]] >= 0].numpy() for i in chosen}
     for i in range(len(subjects)):
         if not np.isfinite(scores[i]).all():

@@ -114,10 +114,12 @@ class Tape:
         with unseen(), _checkpoints_refused():
             return list(torch.autograd.grad(output.sum(), list(tensors), retain_graph=keep))
 
-    def gradients_or_none(self, output: Tensor, tensors: Sequence[Tensor]) -> list[Tensor | None]:
+    def gradients_or_none(
+        self, output: Tensor, tensors: Sequence[Tensor], *, keep: bool = False
+    ) -> list[Tensor | None]:
         """The same, with None for tensors that the output does not depend on."""
         with unseen(), _checkpoints_refused():
-            return list(torch.autograd.grad(output.sum(), list(tensors), allow_unused=True))
+            return list(torch.autograd.grad(output.sum(), list(tensors), retain_graph=keep, allow_unused=True))
 
     def relevance(self, output: Tensor, tensor: Tensor, *, keep: bool = False) -> Tensor:
         """R = x * g: the relevance of a tensor for an output, e.g. one logit per row of a batch.

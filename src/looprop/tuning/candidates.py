@@ -113,7 +113,7 @@ def blocks(layers: int, most: int) -> list[tuple[int, int]]:
     """Layers 1 to n in at most so many blocks, (first, last) each.
 
     >>> blocks(3, 6), blocks(10, 4)
-    ([(1, 1), (2, 2), (3, 3)], [(1, 2), (3, 5), (6, 7), (8, 10)])
+    ([(1, 1), (2, 2), (3, 3)], [(1, 2), (3, 5), (6, 8), (9, 10)])
     """
     count = min(layers, most)
     ends = [round(layers * n / count) for n in range(count + 1)]
