@@ -1,6 +1,8 @@
 # Needs Python >= 3.11, make and a package index; everything else goes into .venv.
 #   make demo         install and run the main job
 #   make test         install, lint, type-check, whole test suite
+#   make docs         the site, into build/site
+#   make package      a wheel and a source distribution, into dist
 #   make attack       ten minutes of random programs, hostile texts and files, odd models and kills
 PYTHON ?= python3
 VENV := .venv
@@ -17,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Two processes, a file of tests at a time; each computes with one thread. Much of the long tests is waiting.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-.PHONY: venv demo test test-quick readme lint chromium train accuracy bench attack clean
+.PHONY: venv demo test test-quick readme docs package lint chromium train accuracy bench attack clean
 
 # Two steps, each done again only when pyproject.toml or constraints.txt changes: what looprop needs, and what its tests need.
 venv: $(VENV)/.installed-dev
@@ -68,6 +70,14 @@ readme: venv
 	$(BIN)/python -m benchmarks.trust
 	$(BIN)/python tests/readme_figures.py
 	$(BIN)/python tests/results_tables.py
+
+# The site, with search and API reference, into build/site; fails on any warning and on any dead link.
+docs: venv
+	OMP_NUM_THREADS=1 $(BIN)/python -m website
+
+# A wheel and a source distribution, into dist.
+package: venv
+	$(BIN)/python -m build
 
 bench: venv
 	$(BIN)/python -m benchmarks

@@ -1,14 +1,14 @@
 """looprop beside its peers: one bench that anyone can run.
 
-    python -m benchmarks                      everything, under 45 minutes on two idle cores
+    python -m benchmarks                      everything, under 25 minutes on two idle cores
     python -m benchmarks --quick              tiny models: does all of it run? under 5 minutes once the environments are
     there
     python -m benchmarks --only speed         one section, the others are kept from the last run
-    python -m benchmarks --render             docs/benchmarks.md and the README's figures anew from the JSON
+    python -m benchmarks --render             the pages, the figure and the README's passage anew from the JSON
     python -m benchmarks --compare A B        are the ratios of two runs within 15 %?
 
-Each peer has an environment of its own under .bench/, made at the first run. A peer that cannot be installed or run is
-reported with its error. SST-2 is read from LOOPROP_DATA.
+Each peer has an environment of its own under .bench/ (or LOOPROP_BENCH), made at the first run. A peer that cannot be
+installed or run is reported with its error. SST-2 is read from LOOPROP_DATA, SmolLM2 from the cache of looprop.
 """
 
 import argparse
@@ -23,14 +23,30 @@ from typing import Any
 from benchmarks.common import RESULTS, write_json
 from benchmarks.compare import compare_files
 from benchmarks.environments import BENCH, ROOT
-from benchmarks.render import render, render_passage
+from benchmarks.ratio_figure import draw
+from benchmarks.render import render
 from benchmarks.render_parts import render_parts
-from benchmarks.sections import FULL, QUICK, Sizes, agreement, evaluation, faithfulness, growth, limit, speed
+from benchmarks.render_summary import render_passage, summary
+from benchmarks.sections import (
+    FULL,
+    QUICK,
+    Sizes,
+    agreement,
+    evaluation,
+    faithfulness,
+    growth,
+    limit,
+    many_texts,
+    prompts,
+    speed,
+)
 from benchmarks.team import Team, team
 
 SECTIONS = {
     "agreement": agreement.measure,
     "speed": speed.measure,
+    "many_texts": many_texts.measure,
+    "prompts": prompts.measure,
     "evaluation": evaluation.measure,
     "growth": growth.measure,
     "faithfulness": faithfulness.measure,
@@ -38,7 +54,8 @@ SECTIONS = {
 }
 RESULT = RESULTS / "peers.json"
 QUICK_RESULT = BENCH / "quick.json"
-PAGE, README = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
+START_UP = RESULTS / "start_up.json"
+DOCS, README = ROOT / "docs", ROOT / "README.md"
 
 
 def machine(threads: int) -> dict[str, Any]:
@@ -78,9 +95,15 @@ def run_section(members: Team, name: str, sizes: Sizes, threads: int) -> dict[st
     }
 
 
-def whole_page(result: dict[str, Any]) -> str:
-    """docs/benchmarks.md: looprop beside its peers, then its parts on their own."""
-    return render(result) + "\n" + render_parts(RESULTS)
+def written(result: dict[str, Any], readme: str) -> dict[Path, str]:
+    """Everything that is made of a result: two pages, the figure and the README."""
+    start_up = json.loads(START_UP.read_text(encoding="utf-8")) if START_UP.exists() else None
+    return {
+        DOCS / "benchmarks.md": summary(result, start_up),
+        DOCS / "benchmarks-in-detail.md": render(result) + "\n" + render_parts(RESULTS),
+        DOCS / "images" / "benchmarks.svg": draw(result),
+        README: render_passage(result, start_up, readme),
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -89,7 +112,9 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--quick", action="store_true", help=f"tiny sizes; writes {QUICK_RESULT.relative_to(ROOT)} and no page"
+        "--quick",
+        action="store_true",
+        help=f"tiny sizes; writes {QUICK_RESULT.name} beside the environments and no page",
     )
     parser.add_argument(
         "--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS), metavar="SECTION", help=", ".join(SECTIONS)
@@ -116,8 +141,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{name} could not be run: {error}")
         print(f"written to {path}")
     if path == RESULT:
-        PAGE.write_text(whole_page(result), encoding="utf-8")
-        README.write_text(render_passage(result, README.read_text(encoding="utf-8")), encoding="utf-8")
+        for place, text in written(result, README.read_text(encoding="utf-8")).items():
+            place.write_text(text, encoding="utf-8")
     return 0
 
 

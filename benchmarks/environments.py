@@ -1,7 +1,8 @@
-"""One environment per peer under `.bench/`: what conflicts is installed there, everything else is shared with the
-running interpreter.
+"""One environment per peer under `.bench/` or the folder named by LOOPROP_BENCH: what conflicts is installed there,
+everything else is shared with the running interpreter.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BENCH = ROOT / ".bench"
+BENCH = Path(os.environ.get("LOOPROP_BENCH") or ROOT / ".bench").absolute()
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def environment(name: str, *, create: bool = True) -> Environment:
         return Environment(python)
     if not create:
         return Environment(python, "not installed: run without --no-install first")
-    print(f"installing {', '.join(peer.requirements)} into .bench/{name}", flush=True)
+    print(f"installing {', '.join(peer.requirements)} into {folder}", flush=True)
     error = _install(folder, python, peer.requirements)
     if error is None:
         marker.write_text(wanted, encoding="utf-8")

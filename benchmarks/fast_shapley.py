@@ -2,6 +2,7 @@
 
     python -m benchmarks.shapley_references sst2 mpnet prompts   # first: what is measured by
     python -m benchmarks.fast_shapley sst2 mpnet prompts
+    python -m benchmarks.fast_shapley mpnet --ours     # fast-shapley anew, the rows of all others as they were kept
 
 r of every method's scores with the reference, over the features that do not always stay. All sets are paid by the rows
 that are run, for the rivals as for us: a set of half of the features costs half a pass where rows can be left out, so
@@ -10,6 +11,7 @@ that a sampler gets about twice as many sets as passes. Permutations, KernelSHAP
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -80,8 +82,10 @@ def agreement(scores: Floats, reference: Floats) -> float:
     return float(np.corrcoef(scores, reference)[0, 1])
 
 
-def measure(subject: Subject, keep: Any, row: dict[str, Any], with_shap: bool) -> list[dict[str, Any]]:
-    """One row per method and budget of one example."""
+def measure(
+    subject: Subject, keep: Any, row: dict[str, Any], with_shap: bool, *, ours: bool = False
+) -> list[dict[str, Any]]:
+    """One row per method and budget of one example; ours: of fast-shapley only."""
     own = np.setdiff1d(np.arange(len(row["shapley"])), row["stays"])
     reference = np.array(row["shapley"])[own]
     rows = []
@@ -90,16 +94,16 @@ def measure(subject: Subject, keep: Any, row: dict[str, Any], with_shap: bool) -
         r = agreement(scores, reference)
         rows.append({"example": row["example"], "method": name, "passes": passes, "cost": round(cost, 2), "r": r})
 
-    for name in ALWAYS:
+    for name in () if ours else ALWAYS:
         options = {"keep": keep} if name in ("alone", "both-ends") else {}
         found = make_method(name, **options).attribute([subject.alone()])[0]
         note(name, None, found.scores[own], found.cost)
     price = half_cost(players_of(subject, keep=keep))
     for budget in BUDGETS:
-        ours: Method = make_method("fast-shapley", budget=budget, keep=keep)
-        found = ours.attribute([subject.alone()])[0]
+        method: Method = make_method("fast-shapley", budget=budget, keep=keep)
+        found = method.attribute([subject.alone()])[0]
         note("fast-shapley", budget, found.scores[own], found.cost)
-        for name, ask in samplers(with_shap).items():
+        for name, ask in () if ours else samplers(with_shap).items():
             players = players_of(subject.alone(), keep=keep)
             before = players.value.count.computed
             scores = ask(players, max(3, round(budget / price)))
@@ -124,11 +128,18 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def _replaced(kept: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The kept rows in their order, those that were measured anew in their place."""
+    anew = {(row["example"], row["method"], row["passes"]): row for row in new}
+    return [anew.get((row["example"], row["method"], row["passes"]), row) for row in kept]
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Measure what there is a reference for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", choices=list(BENCHES))
     parser.add_argument("--count", type=int, help="fewer examples")
+    parser.add_argument("--ours", action="store_true", help="fast-shapley only; others as in the kept file")
     parser.add_argument("--output", type=Path, default=RESULTS)
     given = parser.parse_args(arguments)
     try:
@@ -144,8 +155,11 @@ def main(arguments: list[str] | None = None) -> int:
         errors = [max(row["errors"]) / max(map(abs, row["shapley"])) for row in references.values()]
         for identifier, subject, keep in own.subjects(own.load()):
             if identifier in references and len({row["example"] for row in rows}) < (given.count or own.count):
-                rows += measure(subject, keep, references[identifier], with_shap)
+                rows += measure(subject, keep, references[identifier], with_shap, ours=given.ours)
         result = {"bench": name, "asked": own.count, "references": len(references), "largest_error": max(errors)}
+        if given.ours:
+            kept = json.loads((given.output / f"fast_shapley_{name}.json").read_text(encoding="utf-8"))["rows"]
+            rows = _replaced(kept, rows)
         figures = summary(rows)
         write_json(given.output / f"fast_shapley_{name}.json", {**result, "summary": figures, "rows": rows})
         for row in figures:

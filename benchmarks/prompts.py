@@ -4,12 +4,11 @@ matrix of an answer's tokens against the single explanation. CPU time, one threa
 Forty forward passes are counted in two ways: of the input as it is, and with a sentence masked in each, which is what
 leave-one-out takes by hand.
 
-The same work by captum's LLMAttribution (FeatureAblation of the same sentences) and by ContextCite (forty random
-ablations), each in an environment of its own. SmolLM2-135M; --layers keeps its first so many layers only.
+The same work by captum's LLMAttribution and by ContextCite is a cell of the bench (`sections/prompts.py`).
+SmolLM2-135M; --layers keeps its first so many layers only.
 
-    python -m benchmarks.prompts                    # all sides
     python -m benchmarks.prompts --layers 6
-    python -m benchmarks.prompts --only looprop --quick
+    python -m benchmarks.prompts --quick
 """
 
 import os
@@ -20,7 +19,6 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -31,7 +29,6 @@ from benchmarks.common import RESULTS, machine, write_json
 
 MODEL = Path.home() / ".cache" / "looprop" / "models" / "smollm2-135m"
 OUTPUT = RESULTS / "prompts.json"
-PEERS = ("captum", "context-cite")
 # At most so much of forty forward passes, and so much of the single explanation.
 BARS = {"loo": 0.55, "matrix": 1.3}
 
@@ -120,102 +117,20 @@ def by_looprop(layers: int, count: int, repeats: int) -> dict[str, Any]:
     }
 
 
-def by_captum(layers: int, count: int, repeats: int) -> dict[str, Any]:
-    """FeatureAblation of the same sentences, the same answer."""
-    from captum.attr import FeatureAblation, LLMAttribution, TextTemplateInput
-
-    model, tokenizer = model_and_tokenizer(layers)
-    chat = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "{CONTEXT}\n\n" + QUESTION}], tokenize=False, add_generation_prompt=True
-    )
-    template = chat.replace("{CONTEXT}", " ".join(["{}"] * count))
-    whole = tokenizer(template.format(*sentences(count)) + ANSWER, return_tensors="pt", add_special_tokens=False)
-    answered = len(tokenizer(ANSWER, add_special_tokens=False)["input_ids"])
-    one = forward_pass(model, whole["input_ids"], answered + 1, 2 * repeats + 1)
-    attribution = LLMAttribution(FeatureAblation(model), tokenizer)
-    item = TextTemplateInput(template, values=sentences(count))
-    seconds = cpu(lambda: attribution.attribute(item, target=ANSWER, forward_in_tokens=False), 1)
-    return {"forward_seconds": one, "loo": seconds / (count * one)}
-
-
-def by_context_cite(layers: int, count: int, repeats: int) -> dict[str, Any]:
-    """As many random ablations as there are sentences."""
-    from context_cite import ContextCiter
-    from context_cite.context_partitioner import BaseContextPartitioner
-
-    class Given(BaseContextPartitioner):
-        """The sentences as they are."""
-
-        parts = sentences(count)
-        num_sources = count
-
-        def split_context(self) -> None:
-            """Split already."""
-
-        def get_source(self, index: int) -> str:
-            """One of them."""
-            return self.parts[index]
-
-        def get_context(self, mask: Any = None) -> str:
-            """Those that are left."""
-            kept = self.parts if mask is None else [p for p, keep in zip(self.parts, mask, strict=True) if keep]
-            return " ".join(kept)
-
-    model, tokenizer = model_and_tokenizer(layers)
-    context = " ".join(sentences(count))
-    citer = ContextCiter(
-        model,
-        tokenizer,
-        context,
-        QUESTION,
-        partitioner=Given(context),
-        num_ablations=count,
-        generate_kwargs={"max_new_tokens": 20, "do_sample": False},
-    )
-    length = len(citer.response)  # generated before the clock starts
-    whole = tokenizer(context + QUESTION + ANSWER, return_tensors="pt")["input_ids"]
-    one = forward_pass(model, whole, 21, 2 * repeats + 1)
-    seconds = cpu(lambda: citer.get_attributions(as_dataframe=False, verbose=False), 1)
-    return {"forward_seconds": one, "ablations": seconds / (count * one), "response_characters": length}
-
-
-SIDES = {"looprop": by_looprop, "captum": by_captum, "context-cite": by_context_cite}
-
-
-def elsewhere(name: str, arguments: list[str]) -> dict[str, Any]:
-    """A peer's side, in its own environment."""
-    from benchmarks.environments import environment, tidy
-
-    found = environment(name)
-    if found.error:
-        return {"error": found.error}
-    command = [str(found.python), "-m", "benchmarks.prompts", "--side", name, *arguments]
-    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
-    return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"error": tidy(done.stderr)}
-
-
 def main() -> int:
-    """Measures all sides and writes what was found."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Measures and writes what was found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--layers", type=int, default=0, help="keep the first so many layers; 0 for all")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="few sentences and layers: does it run?")
-    parser.add_argument("--only", choices=SIDES)
-    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args()
     layers, count = (2, 6) if options.quick else (options.layers, 40)
-    if options.side:
-        print(json.dumps(SIDES[options.side](layers, count, options.repeats)))
-        return 0
-    result: dict[str, Any] = {"model": "SmolLM2-135M", "layers": layers or 30, "bars": BARS}
-    arguments = [*(["--quick"] if options.quick else []), "--layers", str(layers), "--repeats", str(options.repeats)]
-    for name in [options.only] if options.only else SIDES:
-        result[name] = by_looprop(layers, count, options.repeats) if name == "looprop" else elsewhere(name, arguments)
-        print(name, json.dumps(result[name], indent=1), flush=True)
-    result["machine"] = machine()
+    found = by_looprop(layers, count, options.repeats)
+    print(json.dumps(found, indent=1), flush=True)
     if not options.quick:
-        write_json(options.output, result)
+        about = {"model": "SmolLM2-135M", "layers": layers or 30, "bars": BARS}
+        write_json(options.output, {**about, "looprop": found, "machine": machine()})
     return 0
 
 

@@ -1,12 +1,9 @@
-"""docs/benchmarks.md and the passage of the README from the JSON of a run. Every figure
-there is a figure of the JSON.
-"""
+"""docs/benchmarks-in-detail.md from the JSON of a run. Every figure there is a figure of the JSON."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks.targets import PLAIN, Target, targets
+from benchmarks.targets import PLAIN
 
 Row = Mapping[str, Any]
 NAMES = {
@@ -18,40 +15,36 @@ NAMES = {
     "ferret": "ferret-xai",
     "quantus": "Quantus",
     "shap": "shap",
+    "context_cite": "ContextCite",
 }
 GROUPS = {
     "explanation": "Explanations: CPU time of one text, in forward passes",
     "loo": "Leave-one-out: CPU time of one variant, in forward passes",
+    "set": "Leave-one-out of a set of texts: CPU time of one variant, in forward passes",
+    "prompt": "Sentences of a prompt: CPU time of one of them, in forward passes",
+    "context": "Sentences of a context: CPU time of one of them, in forward passes",
     "curves": "MoRF and LeRF: CPU time of one state, in forward passes",
 }
-BLOCK = re.compile(r"(<!-- figures: python -m benchmarks --render -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 
 HEAD = """
-# Side by side with its peers
+# The bench in detail
 
 <!-- Written by `python -m benchmarks`; every figure is in benchmarks/results/peers.json. -->
 
-One bench for all: the same weights, the same inputs, the same torch, in the same run, taking turns. `make bench`
-makes one environment per peer under `.bench/`, exchanges models as safetensors and inputs as numpy files, and writes
-this page.
+The short form, with its targets, is [beside its peers](benchmarks.md). One bench for all: the same weights, the same
+inputs, the same torch, in the same run, taking turns. `make bench` makes one environment per peer under `.bench/`,
+exchanges models as safetensors and inputs as numpy files, and writes both pages.
 
 The unit is one plain forward pass of the same text (without gradients, in our environment) in the same round. A ratio
 is the median over rounds of CPU times of the process, with its quartiles in brackets. Memory is what a run adds at
 its peak to the process at rest, also given in units of the forward pass, both times with the weights of the model.
 """
-PASSAGE = """
-## Beside its peers
-
-Measured in one run, on the same weights, inputs and torch, against captum, lxt, interpreto, ferret-xai, Quantus and
-shap ([all figures](docs/benchmarks.md)):
-
-"""
 SAMPLES = """
-At every length a sample of variants and states is timed, as large for all sides. In a batch so many texts run at a
-time that 4096 positions are not exceeded, for all sides alike. States of curves at 512 tokens and more remove chunks
-of 16; interpreto, which knows no chunks, removes as many tokens at once. A variant may cost less than a forward pass:
-variants run in batches, and the set function leaves out rows that nobody reads. A step of our integrated gradients
-includes its share of both ends of the line, which say how exact it is.
+At every length a sample of variants, states and steps is timed, as large for all sides. In a batch so many texts run
+at a time that 2048 positions are not exceeded, for all sides alike; one such part is timed. States of curves at 512
+tokens and more remove chunks of 16; interpreto, which knows no chunks, removes as many tokens at once. A variant may
+cost less than a forward pass: variants run in batches, and the set function leaves out rows that nobody reads. A step
+of integrated gradients, ours and captum's, includes its share of both ends of the line, which say how exact it is.
 """
 GROWTH = """
 ## Growth
@@ -71,25 +64,15 @@ function holds.
 def render(result: Mapping[str, Any]) -> str:
     """The whole page."""
     sections = result["sections"]
-    parts = [HEAD, _measured_on(sections), _targets(result)]
+    parts = [HEAD, measured_on(sections)]
     parts += [part(sections[name]["rows"]) for name, part in PARTS.items() if name in sections]
     parts.append(
         _failures([(name, row) for name, section in sections.items() for row in section["rows"] if "error" in row])
     )
-    if "speed" in sections:
-        parts.append(_all_times(sections["speed"]["rows"]))
+    timed = [row for name in ("speed", "many_texts", "prompts") if name in sections for row in sections[name]["rows"]]
+    if timed:
+        parts.append(_all_times(timed))
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
-
-
-def render_passage(result: Mapping[str, Any], readme: str) -> str:
-    """The README with the passage between its two marks written anew."""
-    return BLOCK.sub(lambda match: match[1] + passage(result) + match[2], readme)
-
-
-def passage(result: Mapping[str, Any]) -> str:
-    """The targets in a few lines, worst case each."""
-    lines = "".join(f"- {t.what}: {_in_words(t)}; {_bar(t)}\n" for t in targets(result))
-    return PASSAGE.lstrip() + lines
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
@@ -120,24 +103,8 @@ def name_of(row: Row) -> str:
     return str(row["job"]) if row["job"] in PLAIN else f"{NAMES[row['side']]} {row['job']}"
 
 
-def _figure(value: float) -> str:
-    return f"{value:.1e}" if value < 0.01 else number(value)
-
-
-def _in_words(target: Target) -> str:
-    if target.median is None:
-        return f"{_figure(target.value)} ({target.where})"
-    return (
-        f"{_figure(target.median)} in the median of {target.cases} cases, {_figure(target.value)} in the worst "
-        f"({target.where})"
-    )
-
-
-def _bar(target: Target) -> str:
-    return f"{'at least' if target.higher else 'at most'} {target.bar:g} wanted"
-
-
-def _measured_on(sections: Mapping[str, Any]) -> str:
+def measured_on(sections: Mapping[str, Any], *, versions_too: bool = True) -> str:
+    """The machine, how long it took, and the versions of all sides."""
     about = next(iter(sections.values()), None)
     if about is None:
         return ""
@@ -153,18 +120,8 @@ def _measured_on(sections: Mapping[str, Any]) -> str:
         f"{where['processor']}, {where['cores']} cores, {where['threads']} threads, {where['system']}, Python "
         f"{where['python']}"
     )
-    return f"Measured on: {line}; {minutes:.0f} minutes in all.\n\n" + table(
-        ("side", "versions"), versions.items(), left=2
-    )
-
-
-def _targets(result: Mapping[str, Any]) -> str:
-    lines = []
-    for t in targets(result):
-        median = "" if t.median is None else _figure(t.median)
-        lines.append((t.what, str(t.cases), median, _figure(t.value), _bar(t), "yes" if t.met else "**no**", t.where))
-    head = ("what", "cases", "median", "worst", "bar", "worst case within it", "which it is")
-    return "## Targets\n\n" + table(head, lines) if lines else ""
+    said = f"Measured on: {line}; {minutes:.0f} minutes in all."
+    return said + ("\n\n" + table(("side", "versions"), versions.items(), left=2) if versions_too else "")
 
 
 def _agreement(rows: list[Row]) -> str:
@@ -183,12 +140,16 @@ def _agreement(rows: list[Row]) -> str:
 
 
 def _speed(rows: list[Row]) -> str:
-    parts = ["## Speed and memory", SAMPLES.strip()]
+    parts = ["## Speed and memory", SAMPLES.strip(), *_groups(rows)]
+    return "\n\n".join(parts)
+
+
+def _groups(rows: list[Row]) -> Iterator[str]:
     for group, title in GROUPS.items():
         for model, batch in dict.fromkeys((row["model"], row["batch"]) for row in rows if row["group"] == group):
             own = [row for row in rows if (row["group"], row["model"], row["batch"]) == (group, model, batch)]
-            parts.append(f"### {title}: {model}{f', batch of {batch}' if batch > 1 else ''}\n\n" + _by_length(own))
-    return "\n\n".join(parts)
+            several = "" if batch == 1 else f", {batch} texts" if group == "set" else f", batch of {batch}"
+            yield f"### {title}: {model}{several}\n\n" + _by_length(own)
 
 
 def _by_length(rows: list[Row]) -> str:
@@ -249,7 +210,8 @@ def _evaluation(rows: list[Row]) -> str:
             f"Data: {row['data']}. Methods: {', '.join(row['methods'])}. {len(row['metrics'])} metrics. "
             f"The script takes {number(row['ratio'])} times our CPU time [{low}, {high}], "
             f"{number(row['wall_ratio'])} times our wall time.\n"
-            f"The numbers that both compute differ by {row['median_difference']:.1e} in the median."
+            f"The numbers that both compute differ by {row['median_difference']:.1e} in the median, at most by "
+            f"{row['largest_difference']:.1e}."
         )
         lines = [
             (NAMES[side], milliseconds(of["cpu"]), milliseconds(of["wall"]))
@@ -325,9 +287,15 @@ def _failures(errors: list[tuple[str, Row]]) -> str:
     return "## What failed\n\n" + table(("section", "what", "error"), found, left=3) if found else ""
 
 
+def _more_cells(rows: list[Row]) -> str:
+    return "\n\n".join(_groups(rows))
+
+
 PARTS = {
     "agreement": _agreement,
     "speed": _speed,
+    "many_texts": _more_cells,
+    "prompts": _more_cells,
     "evaluation": _evaluation,
     "growth": _growth,
     "faithfulness": _faithfulness,

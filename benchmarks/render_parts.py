@@ -1,4 +1,4 @@
-"""The last chapter of docs/benchmarks.md: parts of looprop measured on their own, each from
+"""The last chapter of docs/benchmarks-in-detail.md: parts of looprop measured on their own, each from
 the JSON of its benchmark.
 """
 
@@ -24,9 +24,11 @@ def render_parts(folder: Path) -> str:
     """The chapter, as far as there are results."""
     paths = {folder / f"{name}.json": part for name, part in PARTS.items()}
     found = [part(json.loads(path.read_text(encoding="utf-8"))) for path, part in paths.items() if path.exists()]
-    twice = [folder / "quick_first.json", folder / "quick_second.json"]
-    if all(path.exists() for path in twice):
-        found.append(_stability(*(json.loads(path.read_text(encoding="utf-8")) for path in twice)))
+    for twice in (("peers", "peers_second"), ("quick_first", "quick_second")):
+        runs = [folder / f"{name}.json" for name in twice]
+        if all(path.exists() for path in runs):
+            found.append(_stability(*(json.loads(path.read_text(encoding="utf-8")) for path in runs)))
+            break
     return "\n\n".join(part.strip() for part in (HEAD, *found)) + "\n" if found else ""
 
 
@@ -40,13 +42,7 @@ def _set_function(result: Result) -> str:
 
 Random BERT-base and Llama (12 layers, 512 wide); the loop over attention masks and captum's FeatureAblation each at
 its best batch size. The ratio is the quickest rival's time over ours."""
-    halves = "".join(
-        f"\n\nIn bfloat16 on this processor, which has no instructions for it, leave-one-out of the random model runs "
-        f"{number(row['speed'])} times as fast and has r {number(row['loo_r_to_float32'], 3)} to float32."
-        for row in result["rows"]
-        if row["title"] == "bfloat16"
-    )
-    return f"{text}\n\n{table(('work', 'ms of CPU time per variant', 'ratio', 'wanted'), lines, left=2)}{halves}"
+    return f"{text}\n\n{table(('work', 'ms of CPU time per variant', 'ratio', 'wanted'), lines, left=2)}"
 
 
 def _remedy_cost(result: Result) -> str:
@@ -90,10 +86,43 @@ def _stability(first: Result, second: Result) -> str:
     minutes = " and ".join(
         number(sum(section["seconds"] for section in run["sections"].values()) / 60, 1) for run in (first, second)
     )
+    command = "python -m benchmarks --quick" if first["quick"] else "python -m benchmarks"
     return f"""### Two runs
 
-`python -m benchmarks --quick`, twice ({minutes} minutes): {count - apart} of {count} ratios of CPU time are within
+`{command}`, twice ({minutes} minutes): {count - apart} of {count} ratios of CPU time are within
 {100 * TOLERANCE:.0f} % of each other."""
+
+
+def _start_up(result: Result) -> str:
+    lines = [(name, number(of["cpu"]), number(of["wall"])) for name, of in result["starts"].items()]
+    lines += [
+        (f"leave-one-out of a long text, {name}", number(result["loo"][of]["cpu"]), number(result["loo"][of]["wall"]))
+        for name, of in (("idle machine", "alone"), ("beside a busy core", "beside"))
+    ]
+    return (
+        "### From start to end\n\nThe command line on the embedded model, a fresh process each, seconds. Where "
+        "`PYTHONDONTWRITEBYTECODE` forbids byte code,\nwhat the installation has compiled is used.\n\n"
+        + table(("", "CPU", "wall"), lines)
+    )
+
+
+def _precision(result: Result) -> str:
+    models = list(dict.fromkeys(row["model"] for row in result["rows"]))
+    lines = []
+    for way in dict.fromkeys(row["precision"] for row in result["rows"]):
+        own = {row["model"]: row for row in result["rows"] if row["precision"] == way}
+        both = (f"{number(own[m]['r'], 4)}, {number(own[m]['speed'])}" if m in own else "-" for m in models)
+        lines.append((way, *both))
+    bars = result["bars"]
+    kept = [way for way, of in result["verdict"].items() if of["kept"]]
+    verdict = f"Kept: {', '.join(kept)}." if kept else "None of them is: leave-one-out stays in float32."
+    return (
+        "### Would less than float32 do for leave-one-out?\n\nPearson's r to leave-one-out in float32, and speed in "
+        "units of torch's own float32, by a batched loop over masks.\n"
+        f"A lower precision would be kept at r {bars['r']:g} and {bars['speed']:g} times the speed of the quicker "
+        f'float32 on all three models. {verdict}\n`precision="bfloat16"` is there for who asks for it.\n\n'
+        + table(("", *models), lines)
+    )
 
 
 def _default_cost(result: Result) -> str:
@@ -122,4 +151,6 @@ PARTS: dict[str, Callable[[Result], str]] = {
     "default_cost": _default_cost,
     "relevance_cost": _relevance_cost,
     "experiments_cost": _experiments_cost,
+    "precision": _precision,
+    "start_up": _start_up,
 }

@@ -127,8 +127,10 @@ def metrics(scores: Floats, loo: Floats, special: NDArray[np.bool_], output: flo
     }
     for ending, own in (("", np.ones_like(special)), ("-no-special", ~special)):
         left, right = scores[own], loo[own]
+        # Maps are normalised whole, special tokens included (section 4.2); then some of their tokens are compared.
+        normalised = stats.pearsonr(left / scores.sum(), right / loo.sum())
         found[f"loo-r{ending}"] = stats.pearsonr(left, right).statistic
-        found[f"loo-r-paper{ending}"] = stats.pearsonr(left / left.sum(), right / right.sum()).statistic
+        found[f"loo-r-paper{ending}"] = normalised.statistic
         found[f"loo-spearman{ending}"] = stats.spearmanr(left, right).statistic
         found[f"loo-kendall{ending}"] = stats.kendalltau(left, right).statistic
     return {name: float(value) for name, value in found.items()}

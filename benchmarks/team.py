@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from benchmarks.environments import BENCH, PEERS, ROOT, environment
 
 OURS = "looprop"
-ENVIRONMENT_OF = {"lxt_efficient": "lxt", "lxt_explicit": "lxt"}
+ENVIRONMENT_OF = {"lxt_efficient": "lxt", "lxt_explicit": "lxt", "context_cite": "context-cite"}
 """Sides that share an environment with another; all others bear its name."""
 
 # A turn shorter than this is repeated within itself: the clock and the first touch of the caches would be most of it.
@@ -174,11 +174,12 @@ class Team:
         """Interleaved runs: one result per job, in units of the first one; a job that fails has an error instead of
         numbers.
 
-        After one round to warm up, rounds go on until there are `repeats`, or at least `least` and `seconds` are over.
+        After one round to warm up, in which memory is measured, rounds go on until there are `repeats`, or at least
+        `least` and `seconds` are over.
         """
         ready = [self._ready(job) for job in jobs]
         for one in ready:
-            one.attempt(lambda one=one: one.warm_up())
+            one.attempt(lambda one=one: one.warm_up(memory))
         start = time.monotonic()
         for count in range(repeats):
             if count >= least and time.monotonic() - start > seconds:
@@ -187,9 +188,6 @@ class Team:
             order = ready[count % len(ready) :] + ready[: count % len(ready)]
             for one in order:
                 one.attempt(lambda one=one: one.turn())
-        if memory:
-            for one in ready:
-                one.attempt(lambda one=one: one.measure_memory())
         return [one.result(ready[0]) for one in ready]
 
     def _ready(self, job: "Turn") -> "_Ready":
@@ -244,20 +242,23 @@ class _Ready:
         assert self.side is not None
         return self.side.ask(do="run", id=self.number, calls=calls)
 
-    def warm_up(self) -> None:
-        once = self._run(1)["wall"] * self.units
+    def warm_up(self, memory: bool) -> None:
+        once = self._first(memory)
         if once < 1.0:  # the first run of a short job is mostly preparation
-            once = self._run(1)["wall"] * self.units
+            once = self._first(memory)
         self.calls = max(1, min(100, round(SECONDS_PER_TURN / max(once, 1e-4))))
+
+    def _first(self, memory: bool) -> float:
+        """Wall seconds of one run, and its memory where that is asked for."""
+        assert self.side is not None
+        found = self.side.ask(do="memory", id=self.number) if memory else self._run(1)
+        self.megabytes = found.get("megabytes")
+        return float(found["wall"]) * self.units
 
     def turn(self) -> None:
         found = self._run(self.calls)
         self.cpu.append(found["cpu"])
         self.wall.append(found["wall"])
-
-    def measure_memory(self) -> None:
-        assert self.side is not None
-        self.megabytes = self.side.ask(do="memory", id=self.number)["megabytes"]
 
     def result(self, unit: "_Ready") -> dict[str, Any]:
         """Medians of seconds per unit; the ratio is the median over rounds, which takes out what changes from round to

@@ -13,7 +13,7 @@ to leave-one-out and r to the Shapley value. Between `<!-- verdicts: RUN, RUN --
 what the runs answer to their questions.
 
 Between `<!-- trust -->` and `<!-- end of table -->` stands how right `check=` is, from benchmarks/results/trust.json
-(`python -m benchmarks.trust`).
+(`python -m benchmarks.trust`). What methods give for what they cost: `budget_tables.py`.
 """
 
 import json
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from budget_tables import with_budgets
 from looprop.study import read_run
 from readme_figures import with_bounds
 
@@ -153,12 +154,18 @@ def filled(text: str, results: Path) -> str:
     )
     text = TRUTHS.sub(lambda m: m[1] + truths_table(m["runs"], results) + m[3], text)
     text = VERDICTS.sub(lambda m: m[1] + verdicts_table(m["runs"], results) + m[3], text)
+    text = with_budgets(text, results, ROOT / "benchmarks" / "results")
     text = TRUST.sub(lambda m: m[1] + trust_table(ROOT / "benchmarks" / "results" / "trust.json") + m[2], text)
     return TRUE_VALUES.sub(lambda m: m[1] + true_values_table(m["runs"], results) + m[3], text)
 
 
+def pages() -> list[Path]:
+    """All of docs/."""
+    return sorted((ROOT / "docs").rglob("*.md"))
+
+
 def main() -> None:
-    for page in sorted((ROOT / "docs").glob("*.md")):
+    for page in pages():
         page.write_text(filled(page.read_text(encoding="utf-8"), ROOT / "results"), encoding="utf-8")
 
 

@@ -1,7 +1,9 @@
 """Takes the pictures of README and docs: `python tests/screenshots.py`, in an environment with looprop and a Chromium.
 
-The report is that of results/baselines-sst2 where it is there, else of the demo sentences; the audit is
-results/audit/embedded.json.
+Names after it are the pictures to take; without any, all of them. The report is that of results/baselines-sst2 where
+it is there, else of the demo sentences; the audit is results/audit/embedded.json. That of a prompt needs the model
+smollm2-135m. Those of a notebook need a JupyterLab (`tests/jupyter.py` says how), and are left as they are without one.
+Those of the explorer: `python tests/explorer_screenshots.py`.
 """
 
 import io
@@ -10,15 +12,16 @@ import math
 import shutil
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from PIL import Image
 from rich.console import Console
 from typer.testing import CliRunner
 
 from browser import Browser
+from jupyter import jupyter_lab, notebook, serving
 from looprop.auditing.result import Audit
 from looprop.cli.main import app
 from looprop.display.terminal import comparison
@@ -40,12 +43,12 @@ MEANS = ("loo-r-no-special", "shapley-r-no-special")
 def typical_sentence(bench: Workbench, methods: Sequence[str], texts: Sequence[str]) -> str:
     """The sentence that is shown: of those in which some feature matters to leave-one-out and to the Shapley value, the
     one on which the methods are as close to both as they are on average in results/truths-sst2. Nobody chooses it for
-    its looks.
+    its looks; but it is one in ASCII, whose letters every machine has.
     """
     summary = {entry["method"]: entry for entry in json.loads(TRUTHS.read_text(encoding="utf-8"))["summary"]}
     means = {m: [summary[m][name] for name in MEANS] for m in methods if m in summary and m != "loo"}
     apart: dict[str, float] = {}
-    for text in texts:
+    for text in filter(str.isascii, texts):
         found = {method: bench.explain(text, method) for method in methods}
         loo, shapley = found["loo"], found["shapley"]
         nothing = loo.output - float(shapley.scores.sum())
@@ -59,41 +62,10 @@ def typical_sentence(bench: Workbench, methods: Sequence[str], texts: Sequence[s
     return min(apart, key=lambda text: apart[text])
 
 
-EXPLORED = "Slow at first, but the acting is superb and the ending is not bad at all."
-STRUCK = ("not", "bad")
-
-
-def explorer(browser: Browser) -> None:
-    """The explorer with two words struck out."""
-    import uvicorn  # of looprop[serve]
-
-    from looprop.serving.app import Explorer
-    from looprop.serving.guard import known_hosts, new_token
-    from looprop.serving.listening import address_of, bound_socket
-
-    listening, token = bound_socket("127.0.0.1", 0), new_token()
-    port = listening.getsockname()[1]
-    served = Explorer({"embedded": load()}, token=token).application(known_hosts("127.0.0.1", port))
-    server = uvicorn.Server(uvicorn.Config(served, log_level="critical"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        browser.open(address_of("127.0.0.1", port, token), width=1280, height=740)
-        browser.wait("!!document.querySelector('.panel')")
-        browser.evaluate(f"document.querySelector('textarea').value = {json.dumps(EXPLORED)}")
-        browser.click(".primary")
-        browser.wait("document.querySelectorAll('.text .chip').length > 0")
-        browser.wait("document.querySelector('.panel').dataset.state === 'idle'")
-        for word in STRUCK:
-            place = browser.evaluate(f"page.panels[0].data.features.indexOf({json.dumps(word)})")
-            browser.click(f'.text [data-feature="{place}"]')
-        browser.wait("document.querySelector('.outcome').textContent.includes('interaction')")
-        browser.screenshot(IMAGES / "explorer.png")
-    finally:
-        server.should_exit = True
-        thread.join()
+def shrink(path: Path) -> None:
+    """A picture in 256 colours, which is all that pages have."""
+    with Image.open(path) as picture:
+        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def run(*arguments: str) -> None:
@@ -102,10 +74,13 @@ def run(*arguments: str) -> None:
         sys.exit(result.output)
 
 
-def photograph(browser: Browser, page: Path, name: str, *, dark: bool = False, height: int = 700) -> None:
-    browser.open(page, dark=dark, width=1100, height=height)
+def photograph(
+    browser: Browser, page: Path, name: str, *, dark: bool = False, height: int = 700, width: int = 1100
+) -> None:
+    browser.open(page, dark=dark, width=width, height=height)
     browser.evaluate("document.documentElement.style.scrollbarWidth = 'none'")
     browser.screenshot(IMAGES / f"{name}.png")
+    shrink(IMAGES / f"{name}.png")
     if browser.errors:
         sys.exit(f"{name}: {browser.errors}")
 
@@ -165,34 +140,74 @@ def prompt(browser: Browser, folder: Path) -> None:
         sys.exit(f"prompt: {browser.errors}")
 
 
+def in_jupyterlab(browser: Browser, bench: Workbench, text: str) -> None:
+    """A notebook in JupyterLab, light and dark: an explanation, its plot, methods beside each other."""
+    command = jupyter_lab()
+    if command is None:
+        print("no JupyterLab: its pictures are left as they are")
+        return
+    found = bench.explain(SINGLE)
+    several = Explanations(bench.explain(text, method) for method in ("loo", "looprop", "cp-lrp"))
+    lines = f'import looprop\nm = looprop.load()\ne = m.explain("{SINGLE}")\ne'
+    listed = (
+        f'text = "{text}"\nlooprop.Explanations(m.explain(text, method) for method in ("loo", "looprop", "cp-lrp"))'
+    )
+    content = notebook([(lines, found), (listed, several), ("e.plot()", found.plot())])
+    for dark, name in ((False, "jupyterlab"), (True, "jupyterlab-dark")):
+        with tempfile.TemporaryDirectory() as folder, serving(command, Path(folder), content, dark=dark) as address:
+            browser.open(address, width=1280, height=980)
+            browser.wait("document.querySelectorAll('[data-looprop]').length === 2")
+            browser.wait("[...document.querySelectorAll('[data-looprop]')].every(host => host.shadowRoot)")
+            browser.wait(
+                "(i => i && i.complete && i.naturalWidth > 0)(document.querySelector('.jp-OutputArea-output img'))"
+            )
+            time.sleep(2)  # what JupyterLab itself still draws
+            browser.screenshot(IMAGES / f"{name}.png")
+            shrink(IMAGES / f"{name}.png")
+
+
+def pages(browser: Browser, folder: Path, bench: Workbench, text: str, wanted: Callable[[str], bool]) -> None:
+    """Pages of explanations, evaluations, reports and audits."""
+    single, several, demo, measured, audited = (
+        folder / f"{name}.html" for name in ("single", "several", "demo", "measured", "audited")
+    )
+    if wanted("explanation"):
+        run("explain", SINGLE, "--html", str(single))
+        photograph(browser, single, "explanation", height=620)
+    if wanted("comparison"):
+        run("explain", text, *(part for method in METHODS for part in ("-m", method)), "--html", str(several))
+        photograph(browser, several, "comparison", height=860)
+        photograph(browser, several, "comparison-dark", dark=True, height=860)
+    if wanted("demo"):
+        run("demo", "--html", str(demo))
+        photograph(browser, demo, "demo", height=1900, width=1280)
+    if wanted("evaluation"):
+        run("evaluate", "demo", *(part for method in MEASURED for part in ("-m", method)), "--html", str(measured))
+        photograph(browser, measured, "evaluation", height=1180, width=1280)
+    if wanted("report"):
+        photograph(browser, report(folder), "report", height=1500, width=1280)
+    if wanted("audit"):
+        photograph(browser, Audit.load(AUDIT).save(audited), "audit", height=1250)
+
+
 def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome") or sys.exit("no Chromium on this machine")
     IMAGES.mkdir(exist_ok=True)
+    names = set(sys.argv[1:])
     bench = load()
     text = typical_sentence(bench, METHODS, [example.text for example in demo_sentences()])
-    (IMAGES / "terminal.svg").write_text(terminal(bench, text, METHODS), encoding="utf-8")
+
+    def wanted(name: str) -> bool:
+        return not names or name in names
+
+    if wanted("terminal"):
+        (IMAGES / "terminal.svg").write_text(terminal(bench, text, METHODS), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, Browser(chromium) as browser:
-        single, several, demo = (Path(folder) / f"{name}.html" for name in ("single", "several", "demo"))
-        run("explain", SINGLE, "--html", str(single))
-        run("explain", text, *(part for method in METHODS for part in ("-m", method)), "--html", str(several))
-        run("demo", "--html", str(demo))
-        photograph(browser, single, "explanation")
-        photograph(browser, several, "comparison", height=720)
-        photograph(browser, several, "comparison-dark", dark=True, height=720)
-        photograph(browser, demo, "demo", height=1000)
-        measured, audited = Path(folder) / "measured.html", Path(folder) / "audited.html"
-        run(
-            "evaluate",
-            "demo",
-            *(part for method in MEASURED for part in ("-m", method)),
-            "--html",
-            str(measured),
-        )
-        photograph(browser, measured, "evaluation", height=470)
-        photograph(browser, report(Path(folder)), "report", height=1500)
-        photograph(browser, Audit.load(AUDIT).save(audited), "audit", height=1250)
-        explorer(browser)
-        prompt(browser, Path(folder))
+        pages(browser, Path(folder), bench, text, wanted)
+        if wanted("jupyterlab"):
+            in_jupyterlab(browser, bench, text)
+        if wanted("prompt"):
+            prompt(browser, Path(folder))
 
 
 if __name__ == "__main__":

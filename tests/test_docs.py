@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 from typer.testing import CliRunner
+from website.staging import navigation
 
 import tiny_heads
 import zoo
@@ -29,6 +30,7 @@ from tiny import tiny_classifier, tiny_decoder, wordpiece
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorted((ROOT / "results").rglob("report.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -142,7 +144,7 @@ def test_the_code_of_a_page_runs(page: Path, desk: Path, capsys: pytest.CaptureF
         pytest.skip(f"all but the blocks that need {', '.join(missing)} ran")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))):
         if target.startswith(("http://", "https://")):
@@ -156,7 +158,10 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors, f"{name_of(page)} links to {target}; there are {sorted(anchors)}"
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for page in PAGES[2:]:
-        assert name_of(page) in text, f"README.md does not link to {name_of(page)}"
+def test_every_page_stands_once_in_the_index_which_the_readme_names() -> None:
+    assert "(docs/index.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    index = ROOT / "docs" / "index.md"
+    listed = [address for _, entries in navigation(index.read_text(encoding="utf-8")) for _, address in entries]
+    found = [name_of((index.parent / address).resolve()) for address in listed]
+    assert len(found) == len(set(found)), "a page stands twice in docs/index.md"
+    assert set(found) >= {name_of(page) for page in PAGES} - {"docs/index.md"}

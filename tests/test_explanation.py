@@ -1,19 +1,24 @@
 """Explanations: words, correlation, files and back, clear errors, display."""
 
 import dataclasses
+import html as standard
 import json
 import math
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy.stats import pearsonr
 
+from looprop.display.data import agreements
 from looprop.errors import DataError, InputError, LoopropError
 from looprop.explanation import Explanation, Explanations
+from looprop.explanation_check import Check
 from looprop.files import write_whole
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "docs/schema/explanation.schema.json").read_text(encoding="utf-8"))
@@ -225,7 +230,7 @@ def test_plot_returns_an_axis() -> None:
 
 def test_html_holds_the_facts() -> None:
     html = make()._repr_html_()
-    for fact in ("positive, by cp-lrp", "tiny", "+3.00", "Whole words", "Unreal"):
+    for fact in ("positive, mostly because of", "cp-lrp", "tiny", "+3.00", "Whole words", "Unreal"):
         assert fact in html
     assert "Whole words" not in make(word_ids=[])._repr_html_()
 
@@ -289,3 +294,103 @@ def test_what_is_read_can_be_shown_or_is_refused(name: str, value: Any, tmp_path
     found.to_pandas()
     assert repr(found)
     assert Explanation.from_dict(found.to_dict()).to_dict() == found.to_dict()
+
+
+def of(method: str, scores: list[float], *, model: str = "one", **details: Any) -> Explanation:
+    return Explanation(
+        ["a", "b", "c", "d"], np.array(scores), method, 1.0, 1, "positive", text="a b c d", model=model, details=details
+    )
+
+
+def test_r_is_taken_within_one_model_only() -> None:
+    several = Explanations(
+        [
+            of("loo", [1.0, 2.0, 3.0, 4.0]),
+            of("loo", [4.0, 1.0, 3.0, 2.0], model="two"),
+            of("cp-lrp", [2.0, 4.0, 6.0, 8.0]),
+            of("cp-lrp", [2.0, 4.0, 6.0, 8.0], model="three"),
+        ]
+    )
+    (views,) = several.views()
+    assert [view.tokens.name for view in views] == ["loo · one", "loo · two", "cp-lrp · one", "cp-lrp · three"]
+    assert [view.tokens.r for view in views] == [pytest.approx(1.0), pytest.approx(1.0), pytest.approx(1.0), None]
+    html = several._repr_html_()
+    for name in ("loo · one", "cp-lrp · three"):
+        assert name in html
+    (views,) = Explanations(several[:1] + several[2:3]).views()
+    assert [view.tokens.name for view in views] == ["loo", "cp-lrp"], "one model need not be named beside each method"
+
+
+def test_r_is_taken_to_the_removal_that_a_method_estimates() -> None:
+    by_mask = of("loo", [1.0, 2.0, 3.0, 5.0], removal="attention-mask")
+    by_zero = of("loo", [4.0, 1.0, 3.0, 2.0], removal="zero")
+    ours = of("looprop", [1.0, 2.0, 3.0, 5.0], removal="attention-mask")
+    (views,) = Explanations([by_zero, by_mask, ours]).views()
+    assert [view.tokens.removal for view in views] == ["zero", "attention-mask", "attention-mask"]
+    assert views[2].tokens.r == pytest.approx(1.0)
+    assert agreements(views[2].tokens) == [("r to LOO by attention-mask", "+1.00")]
+    assert Explanations([by_zero, by_mask, ours]).notes() == []
+    both = Explanations([by_zero, ours])
+    ((_, view),) = both.views()
+    assert agreements(view.tokens)[0][0] == "r to LOO by zero", "never another one silently"
+    assert ("removes by", "attention-mask") in view.tokens.facts
+    (said,) = both.notes()
+    assert said.startswith("looprop estimates removal by attention-mask, and its r is to a leave-one-out by zero")
+    assert said in standard.unescape(both._repr_html_())
+    (plain,) = Explanations([by_mask, ours]).views()
+    assert agreements(plain[1].tokens) == [("r to LOO", "+1.00")]
+
+
+def test_where_nothing_matters_r_is_noise() -> None:
+    check = Check(0.1, 0.0, 0.2, 0.8, (0,), (0.0,), 1, 1.0, "attention-mask", exact=False, matters=False)
+    several = Explanations([of("loo", [1.0, 2.0, 3.0, 4.0]), replace(of("x", [1.0, 2.0, 3.0, 4.0]), check=check)])
+    assert several.notes() == ["No single feature matters here by itself: r to leave-one-out is made of noise."]
+
+
+def test_paragraphs_are_kept() -> None:
+    text = "one two\n\nthree\nfour"
+    offsets = [(0, 3), (4, 7), (9, 14), (15, 19)]
+    e = Explanation(["one", "two", "three", "four"], np.ones(4), "loo", 1.0, 1, "yes", text=text, offsets=list(offsets))
+    assert list(e.strip().breaks) == [0, 0, 2, 1]
+    assert e._repr_html_().count("<br>") == 3
+
+
+def test_a_page_gives_the_probability_beside_the_output_and_the_residual_in_words() -> None:
+    e = replace(of("cp-lrp", [1.0, 2.0, 3.0, 4.0], probability=0.9746), residual=-9.0)
+    facts = dict(e.strip().facts)
+    assert facts["probability"] == "97.5 %"
+    assert facts["output"] == "+1.00"
+    assert facts["left over"] == "scores add up to 9.00 more than the output"
+    assert "residual" not in facts
+    assert "probability" not in dict(of("cp-lrp", [1.0, 2.0, 3.0, 4.0], probability="<b>").strip().facts)
+
+
+def test_measured_time_and_cost_are_shown() -> None:
+    facts = dict(replace(of("ig", [1.0] * 4), cost=11 / 3, seconds=0.0314).strip().facts)
+    assert facts["cost"] == "3.7 forward passes"
+    assert facts["time"] == "31 ms"
+
+
+HOSTILE_PICTURES: list[Any] = [
+    None, "png", [], {"png": "\"><script>", "rows": 1, "columns": 1, "cells": [[0]] * 4},
+    {"png": "aGk=", "rows": 0, "columns": 4, "cells": [[0]] * 4},
+    {"png": "aGk=", "rows": 1, "columns": 4, "cells": [[9]] * 4},
+    {"png": "aGk=", "rows": 1, "columns": 4, "cells": [[0]] * 3},
+    {"png": "aGk=", "rows": 1, "columns": 4, "cells": [["0"]] * 4},
+    {"png": "aGk=", "rows": 1, "columns": 4, "cells": [[0]] * 4, "wide": math.inf},
+    {"png": "aGk=", "rows": 10**9, "columns": 10**9, "cells": [[0]] * 4},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("picture", HOSTILE_PICTURES, ids=range(len(HOSTILE_PICTURES)))
+def test_what_is_no_picture_is_not_drawn(picture: Any) -> None:
+    e = of("loo", [1.0, 2.0, 3.0, 4.0], picture=picture)
+    assert e.strip().picture is None
+    assert "<img" not in e._repr_html_()
+
+
+def test_plots_show_themselves_in_a_notebook() -> None:
+    axes = of("loo", [1.0, 2.0, 3.0, 4.0]).plot()
+    assert axes._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    given = Figure().add_subplot()
+    assert of("loo", [1.0, 2.0, 3.0, 4.0]).plot(given) is given

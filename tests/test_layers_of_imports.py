@@ -20,6 +20,7 @@ ORDER = [
     "explanation_check",
     "explanation_data",
     "explanation_pairs",
+    "explanation_view",
     "explanation",
     "inputs",
     "explanation_matrix",

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 TEXT_FILES = [
     path
-    for folder in (".ci", "src", "tests", "docs", "benchmarks", "training", "examples")
+    for folder in (".ci", "src", "tests", "docs", "benchmarks", "training", "examples", "website")
     for path in sorted((ROOT / folder).rglob("*"))
     if path.is_file()
     and path.suffix in {"", ".py", ".md", ".yaml", ".yml", ".toml", ".html", ".css", ".js", ".json", ".txt", ".cff"}
@@ -67,6 +67,8 @@ def test_ci_runs_exactly_make_test() -> None:
         ("demo", ["-e .\n", "looprop demo"]),
         ("test", ["-e '.[dev]'", "ruff check", "mypy\n", "-m pytest --numprocesses 2 --dist loadfile\n"]),
         ("test-quick", ["-e '.[dev]'", "not slow and not ray and not browser"]),
+        ("docs", ["-e '.[dev]'", "-m website\n"]),
+        ("package", ["-e '.[dev]'", "-m build\n"]),
     ],
 )
 def test_make_targets(target: str, commands: list[str]) -> None:

@@ -11,34 +11,15 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from website.public import public_modules
 
 import looprop
-from looprop import errors
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "looprop"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SCRIPTS = sorted((ROOT / "examples").rglob("*.py"))
-
-
-def names_of(module: str) -> set[str]:
-    """What a module makes public."""
-    if module == "looprop.errors":  # all that it defines, as drawn at its head
-        return {name for name, value in vars(errors).items() if getattr(value, "__module__", "") == module}
-    return set(getattr(import_module(module), "__all__", ()))
-
-
-def public_modules() -> dict[str, set[str]]:
-    """looprop, its rooms and its single files that have a public line; nothing deeper has one."""
-    found = {"looprop": names_of("looprop")}
-    for path in sorted(PACKAGE.iterdir()):
-        is_room = (path / "__init__.py").is_file()
-        if (is_room or path.suffix == ".py") and not path.name.startswith("_"):
-            module = f"looprop.{path.stem}"
-            if module != "looprop.__main__" and (names := names_of(module)):
-                found[module] = names
-    return found
 
 
 PUBLIC = public_modules()

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from results_tables import ROOT, filled
+from budget_tables import with_budgets
+from results_tables import ROOT, filled, pages
 
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = pages()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
@@ -54,3 +55,23 @@ def test_both_references_stand_in_one_cell(tmp_path: Path) -> None:
     assert "lrp[cp=1]" not in once
     assert filled(once, tmp_path) == once
     assert "None of these runs is kept" in filled("<!-- truths: none -->\n<!-- end of table -->\n", tmp_path)
+
+
+def test_what_was_asked_for_and_what_was_spent_stand_beside_r(tmp_path: Path) -> None:
+    rows = [
+        {"method": "loo", "passes": None, "cost": 25.04, "r": 0.7, "low": 0.6, "high": 0.8, "examples": 3},
+        {"method": "lime", "passes": 10, "cost": 9.26, "r": -0.1, "low": -0.2, "high": 0.04, "examples": 3},
+    ]
+    (tmp_path / "fast_shapley_mine.json").write_text(json.dumps({"summary": rows}), encoding="utf-8")
+    page = "<!-- fast shapley: mine -->\nold\n<!-- end of table -->\n"
+    once = with_budgets(page, tmp_path, tmp_path)
+    assert "| method | asked for | mine, 3 texts |" in once
+    lime, loo = (
+        once.index("| `lime` | 10 passes | -0.100 (-0.20 to 0.04) at 9.3 |"),
+        once.index("| `loo` | its own price"),
+    )
+    assert lime < loo
+    assert "old" not in once
+    assert with_budgets(once, tmp_path, tmp_path) == once
+    missing = with_budgets("<!-- context: none -->\n<!-- end of table -->\n", tmp_path, tmp_path)
+    assert "The run `none` is not kept" in missing

@@ -33,7 +33,7 @@ METRICS = (
     "deletion",
 )
 SIDES = (OURS, "captum")
-BAR = 2.5
+BAR = 2.2
 
 
 def some_sentences(count: int) -> tuple[list[str], str]:

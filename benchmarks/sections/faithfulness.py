@@ -21,7 +21,7 @@ OUR_METHODS = ("loo", "looprop", "cp-lrp", "attnlrp", "grad-x-input", "ig", "rol
 def measure(team: Team, sizes: Sizes) -> list[Row]:
     """One row per method: mean r with and without special tokens, counted cost, CPU time in forward passes."""
     model = cases.embedded_model()
-    texts, title = some_sentences(max(6, sizes.sentences * 2 // 5))
+    texts, title = some_sentences(max(6, sizes.sentences // 6))
     case = cases.sentences(model, texts, "faithfulness")
     lengths = [len(ids) for ids in read_case(case).ids]
     loo = team.answers(OURS, "explain", case, method="loo")

@@ -19,7 +19,7 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     cases.embedded_model()
     model = cases.bert(sizes.bert)
     rows = []
-    for tokens, (count, _) in sizes.per_length.items():
+    for tokens, (count, *_) in sizes.per_length.items():
         case = cases.random_texts(model, tokens)
         together = max(1, ON_CPU // tokens) * tokens
         turns = [

@@ -9,10 +9,9 @@ from benchmarks import cases
 from benchmarks.sections import Row, Sizes
 from benchmarks.team import OURS, Team, Turn
 
-# Steps of integrated gradients by length: as many as time allows. Ours also runs both ends of the line, to say how
-# exact it is.
-STEPS = {8: 50, 32: 20, 128: 8, 512: 4}
 CHUNK = 16
+# Rounds of cells with so many positions take long and differ little.
+MANY_POSITIONS = 2048
 
 
 def measure(team: Team, sizes: Sizes) -> list[Row]:
@@ -22,7 +21,8 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
     for name, model in (("BERT", cases.bert(sizes.bert)), ("Llama", cases.llama(sizes.llama))):
         for tokens in sizes.per_length:
             single = cases.random_texts(model, tokens)
-            several = cases.random_texts(model, tokens, sizes.batch)
+            # A batch runs in parts that memory holds, for all sides alike; one part is timed.
+            several = cases.random_texts(model, tokens, min(sizes.batch, max(1, sizes.together // tokens)))
             parts = [("explanation", 1, _explanations(team, sizes, name, single, tokens, 1))]
             parts.append(("explanation", sizes.batch, _explanations(team, sizes, name, several, tokens, sizes.batch)))
             parts.append(("loo", 1, _loo(team, sizes, name, single, tokens)))
@@ -37,25 +37,24 @@ def measure(team: Team, sizes: Sizes) -> list[Row]:
 def _explanations(team: Team, sizes: Sizes, model: str, case: Path, tokens: int, batch: int) -> list[Row]:
     turns = [
         Turn(OURS, "forward", case, "forward pass"),
+        Turn(OURS, "gradient", case, "forward + gradient"),
         Turn(OURS, "explain", case, "AttnLRP", {"method": "attnlrp"}),
+        Turn(OURS, "explain", case, "CP-LRP", {"method": "cp-lrp"}),
         Turn("lxt_efficient", "attnlrp", case, "AttnLRP, efficient"),
     ]
-    large = batch * tokens > 4096
-    if not large:
-        turns.append(Turn(OURS, "gradient", case, "forward + gradient"))
-        turns.append(Turn(OURS, "explain", case, "CP-LRP", {"method": "cp-lrp"}))
     if batch == 1:
-        steps = STEPS[tokens]
+        *_, steps = sizes.per_length[tokens]
         turns.append(Turn(OURS, "explain", case, "IG, per step", {"method": "ig", "steps": steps, "units": steps}))
         turns.append(Turn("captum", "ig", case, "IntegratedGradients, per step", {"steps": steps}))
         if model == "BERT":
             turns.append(Turn("interpreto", "ig", case, "IntegratedGradients, per step", {"steps": steps}))
             turns.append(Turn("lxt_explicit", "attnlrp", case, "AttnLRP, explicit"))
-    return team.take_turns(turns, repeats=sizes.repeats, seconds=sizes.seconds, memory=True, least=2 if large else 3)
+    least = 2 if batch * tokens >= MANY_POSITIONS else 3
+    return team.take_turns(turns, repeats=sizes.repeats, seconds=sizes.seconds, memory=True, least=least)
 
 
 def _loo(team: Team, sizes: Sizes, model: str, case: Path, tokens: int) -> list[Row]:
-    count, _ = sizes.per_length[tokens]
+    count, *_ = sizes.per_length[tokens]
     batch = max(1, min(16, 2048 // tokens))  # of the peers that let one choose
     chosen = {"count": count, "batch": batch}
     turns = [
@@ -74,7 +73,7 @@ def _loo(team: Team, sizes: Sizes, model: str, case: Path, tokens: int) -> list[
 
 
 def _curves(team: Team, sizes: Sizes, case: Path, tokens: int) -> list[Row]:
-    _, count = sizes.per_length[tokens]
+    _, count, _ = sizes.per_length[tokens]
     chunk = CHUNK if tokens >= 512 else 1
     batch = max(1, min(16, 2048 // tokens))
     turns = [

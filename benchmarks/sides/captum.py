@@ -1,19 +1,23 @@
-"""captum: integrated gradients, feature ablation, and the evaluation script that a researcher would write with it."""
+"""captum: integrated gradients, feature ablation (of prompts as well), and the evaluation script that a researcher
+would write with it.
+"""
 
 from typing import Any
 
 import numpy as np
 import torch
-from captum.attr import FeatureAblation, IntegratedGradients
+from captum.attr import FeatureAblation, IntegratedGradients, LLMAttribution, TextTemplateInput
 
 from benchmarks.exchange import Case
 from benchmarks.script import evaluate_by_hand
-from benchmarks.sides import Job
+from benchmarks.sides import Job, prompted
 from benchmarks.sides.plain import embedded, masked, model_of, more_arguments, sample, target_logits
 
 
 def integrated_gradients(case: Case, *, steps: int, tokens: int = 2048) -> Job:
-    """From zero word embeddings by the midpoint rule, as ours; internal batches of as many positions as ours."""
+    """From zero word embeddings by the midpoint rule, as ours; internal batches of as many positions as ours; with the
+    convergence delta, which says how exact it is, as ours does.
+    """
     model = model_of(case)
 
     def run() -> list[Any]:
@@ -28,8 +32,12 @@ def integrated_gradients(case: Case, *, steps: int, tokens: int = 2048) -> Job:
 
             size = max(1, tokens // len(ids))
             leaf = embedded(model, row).detach()
-            scores = IntegratedGradients(value).attribute(
-                leaf, n_steps=steps, method="riemann_middle", internal_batch_size=size
+            scores, _ = IntegratedGradients(value).attribute(
+                leaf,
+                n_steps=steps,
+                method="riemann_middle",
+                internal_batch_size=size,
+                return_convergence_delta=True,
             )
             found.append(scores.sum(-1)[0].detach().double().numpy())
         return found
@@ -76,4 +84,18 @@ def evaluation(case: Case, *, methods: list[str], metrics: list[str]) -> Job:
     return Job(run, len(case.ids))
 
 
-JOBS = {"ig": integrated_gradients, "loo": loo, "evaluation": evaluation}
+def context_loo(case: None, *, layers: int, count: int) -> Job:
+    """Leave-one-out of the sentences of a context by LLMAttribution; a unit is one of them."""
+    model, tokenizer = prompted.language_model(layers)
+    template = prompted.chat(tokenizer, " ".join(["{}"] * count))
+    item = TextTemplateInput(template, values=prompted.sentences(count))
+    attribution = LLMAttribution(FeatureAblation(model), tokenizer)
+
+    def run() -> list[Any]:
+        found = attribution.attribute(item, target=prompted.ANSWER, forward_in_tokens=False)
+        return [found.seq_attr.double().numpy()]
+
+    return Job(run, count)
+
+
+JOBS = {"ig": integrated_gradients, "loo": loo, "evaluation": evaluation, "context-loo": context_loo}

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from benchmarks.exchange import Case, load_model, load_tokenizer
-from benchmarks.sides import Job
+from benchmarks.sides import Job, prompted
 from benchmarks.sides.plain import (
     batches,
     gradient_times_input,
@@ -103,6 +103,48 @@ def loo_loop(case: Case, *, count: int | None = None, batch: int = 8) -> Job:
     """The same by a batched loop over attention masks."""
     keep, run = variants(case, count), masked(model_of(case), case.ids[0], case.targets[0])
     return Job(lambda: loop(run, keep, batch), len(keep))
+
+
+def loo_set(case: Case) -> Job:
+    """Leave-one-out of all texts at once, as a user asks for it; a unit is one variant."""
+    from looprop.workbench import Workbench
+
+    bench = Workbench(adapter_of(case.model))
+
+    def run() -> list[Any]:
+        found = bench.explain(list(case.texts), "loo", target=list(case.targets))
+        return [explanation.scores for explanation in found]
+
+    return Job(run, sum(len(ids) + 1 for ids in case.ids))  # and the intact text
+
+
+def loo_set_loop(case: Case, *, batch: int = 64) -> Job:
+    """The same by a batched loop over attention masks, text after text."""
+    model = model_of(case)
+
+    def run() -> list[Any]:
+        found = []
+        for ids, target in zip(case.ids, case.targets, strict=True):
+            keep = np.concatenate([np.ones((1, len(ids)), dtype=bool), ~np.eye(len(ids), dtype=bool)])
+            values = loop(masked(model, ids, target), keep, batch)
+            found.append(values[0] - values[1:])
+        return found
+
+    return Job(run, sum(len(ids) + 1 for ids in case.ids))
+
+
+def context_forward(case: None, *, layers: int, count: int) -> Job:
+    """A plain forward pass over a prompt with a context and its answer."""
+    return Job(prompted.forward_passes(layers, count))
+
+
+def context_loo(case: None, *, layers: int, count: int) -> Job:
+    """Leave-one-out of the sentences of a context; a unit is one of them."""
+    import looprop
+
+    bench = looprop.load(prompted.language_model(layers))
+    answer = bench.context([" ".join(prompted.sentences(count))], prompted.QUESTION, prompted.ANSWER)
+    return Job(lambda: [bench.explain(answer, "loo", features="sentence").scores], count)
 
 
 def states(case: Case, chunk: int, count: int | None) -> Any:
@@ -214,6 +256,10 @@ JOBS = {
     "explain": explain,
     "loo": loo,
     "loo-loop": loo_loop,
+    "loo-set": loo_set,
+    "loo-set-loop": loo_set_loop,
+    "context-forward": context_forward,
+    "context-loo": context_loo,
     "curves": curves,
     "curves-loop": curves_loop,
     "removal-curves": removal_curves,

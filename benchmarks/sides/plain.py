@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.exchange import Case, load_model
 
 # For all sides alike: so many positions may run in one batch where activations are kept for a backward pass.
-TOKENS = 4096
+TOKENS = 2048
 
 Bools = NDArray[np.bool_]
 Forward = Callable[[Tensor], Tensor]

@@ -3,7 +3,7 @@
 import ast
 import operator
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,12 +32,22 @@ class Estimate:
         return f"{'at most ' if self.at_most else ''}{self.passes:g} forward passes, about {self.seconds:.3g} s"
 
 
-def estimate(subject: Subject, method: Method, *, each: bool = False) -> Estimate:
-    """The cost of a method on a subject. each: of a matrix, in which every answer token is explained by itself."""
+def one_pass(subject: Subject) -> float:
+    """The seconds that one forward pass of a subject takes just now."""
     start = time.perf_counter()
     with subject.adapter.evaluating(), torch.inference_mode():
         subject.adapter.forward(subject.encoded.inputs, positions=subject.target.positions)
-    one = time.perf_counter() - start
+    return time.perf_counter() - start
+
+
+def estimate(subject: Subject, method: Method, *, each: bool = False) -> Estimate:
+    """The cost of a method on a subject. each: of a matrix, in which every answer token is explained by itself."""
+    passes, at_most = stated_cost(subject, method, each=each)
+    return Estimate(passes, passes * one_pass(subject), at_most=at_most)
+
+
+def stated_cost(subject: Subject, method: Method, *, each: bool = False) -> tuple[float, bool]:
+    """Forward passes as a method states them for a subject, and whether that is a bound."""
     special = sum(all(subject.encoded.special[i] for i in group) for group in subject.features)
     names = {**method.options, "F": len(subject.features), "T": len(subject.encoded), "S": special}
     stated = method.cost.removeprefix("at most ")
@@ -48,7 +58,33 @@ def estimate(subject: Subject, method: Method, *, each: bool = False) -> Estimat
             passes += (tokens - 1) * (passes - 1)  # the forward pass is shared
         elif not method.shares_removals:
             passes *= tokens
-    return Estimate(passes, passes * one, at_most=stated != method.cost)
+    return passes, stated != method.cost
+
+
+def estimate_run(subject: Subject, methods: Sequence[Method], *, curves: bool, texts: int) -> Estimate:
+    """What an evaluation of so many texts like this one will cost: the methods, leave-one-out to compare with, and two
+    removal curves a method. A bound: what two of them ask for is computed once.
+    """
+    count = len(subject.features)
+    passes = count + sum(stated_cost(subject, method)[0] for method in methods if method.name != "loo")
+    passes += 2 * (count - 1) * len(methods) if curves else 0
+    one_pass(subject)  # the first one is slower than those after it
+    return Estimate(texts * passes, texts * passes * one_pass(subject), at_most=True)
+
+
+def spoken(seconds: float) -> str:
+    """A time as one says it.
+
+    >>> spoken(8.2), spoken(100), spoken(4000)
+    ('8 s', '2 min', '1.1 h')
+    """
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.0f} min"
+        if seconds < 3600
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 def cost_of(formula: str, names: Mapping[str, Any]) -> float:

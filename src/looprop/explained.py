@@ -3,8 +3,9 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from looprop.checking import checked
+from looprop.checking import checked, removal_of
 from looprop.errors import InputError
 from looprop.explanation import Explanation, Explanations
 from looprop.explanation_check import Check
@@ -27,6 +28,7 @@ def explain_subjects(subjects: Sequence[Subject], method: Method | None, *, chec
 
 def _explained(subjects: Sequence[Subject], method: Method, check: int | None) -> Explanations:
     start = time.perf_counter()
+    _ = [subject.output for subject in subjects]  # asked for in any case, and known first it checks every route
     attributions = method.attribute(subjects)
     checks = [checked(s, a, method, check) for s, a in zip(subjects, attributions, strict=True)]
     seconds = (time.perf_counter() - start) / len(subjects)
@@ -56,11 +58,25 @@ def explanation_of(
         seconds=seconds,
         model=subject.adapter.name,
         options=method.options,
-        details={**attribution.details, **subject.about},
+        details={**attribution.details, **_about(subject, method)},
         # The first token of a causal model is an attention sink: shown, but not on the colour scale.
         outside_scale=[subject.adapter.causal and 0 in group and len(groups) > 1 for group in groups],
         check=check,
     )
+
+
+def _about(subject: Subject, method: Method) -> dict[str, Any]:
+    """What a result says beside its scores: what they mean, how features are removed where the method removes any, how
+    likely the target is, and what an image looks like.
+    """
+    about: dict[str, Any] = {"kind": method.kind} if hasattr(method, "kind") else {}
+    if "removal" in method.options or method.removes_by:
+        about["removal"] = removal_of(subject, method)
+    if subject.known.probability is not None:
+        about["probability"] = subject.known.probability
+    if drawn := subject.adapter.picture(subject.encoded):
+        about["picture"] = {**drawn, "cells": [list(group) for group in subject.features]}
+    return {**about, **subject.about}
 
 
 def explain_each(subject: Subject, method: Method) -> ExplanationMatrix:

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,8 +18,19 @@ from looprop.errors import DataError, InputError
 from looprop.explanation_check import Check
 from looprop.explanation_data import checked
 from looprop.explanation_pairs import cards_of
+from looprop.explanation_view import (
+    compared,
+    footer_of,
+    note_of,
+    nothing_matters,
+    other_removal,
+    strip_of,
+    subtitle_of,
+    target_said,
+    title_of,
+    view_of,
+)
 from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
-from looprop.naming import split_name
 
 if TYPE_CHECKING:
     import pandas
@@ -202,11 +213,12 @@ class Explanation:
         if kind == ".html":
             if has_prompt(self.details):
                 return write_whole(path, self.shown().html(self.scores[:, None].tolist()).encode())
-            about = {"subtitle": self._subtitle(), "footer": self._footer(), "more": cards_of([self.details])}
-            return write_whole(path, explanation_page(self._title(), self._view(), **about).encode())
+            about = {"subtitle": subtitle_of(self), "note": note_of(self), "footer": footer_of(self)}
+            shown = explanation_page(title_of(self), view_of(self), **about, more=cards_of([self.details]))
+            return write_whole(path, shown.encode())
         from looprop.display.figures import strip_figure, to_bytes
 
-        return write_whole(path, to_bytes(strip_figure(self.strip(), title=self._title()), kind[1:]))
+        return write_whole(path, to_bytes(strip_figure(self.strip(), title=title_of(self)), kind[1:]))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Explanation":
@@ -214,8 +226,8 @@ class Explanation:
         return cls.from_dict(read_json(path))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draws one bar per feature and returns the matplotlib axis; without `ax` on a new
-        figure, `e.plot().figure`.
+        """Draws one bar per feature and returns the matplotlib axis; without `ax` on a new figure, `e.plot().figure`,
+        which a notebook shows.
         """
         from looprop.display.figures import bars
 
@@ -223,56 +235,7 @@ class Explanation:
 
     def strip(self, *, r: float | None = None) -> Strip:
         """What the display layer shows of this explanation; `r` is its correlation with leave-one-out."""
-        facts = [
-            ("model", self.model),
-            ("method", self.method),
-            ("target", self.label),
-            ("output", number(self.output)),
-        ]
-        facts += [("sum of scores", number(float(self.scores.sum())))]
-        facts += [("residual", number(self.residual))] if self.residual is not None else []
-        facts += [("cost", self._cost())] if self.cost else []
-        if self.check is not None:
-            facts += [("r to leave-one-out", self.check.verdict), ("removed by", self.check.removal)]
-        instead = self.details.get("instead_of")
-        facts += [(f"instead of {m}", str(why)) for m, why in instead.items()] if isinstance(instead, Mapping) else []
-        return Strip(
-            features=self.features,
-            scores=self.scores.tolist(),
-            special=self.special,
-            joined=[False, *(self._continues(i) for i in range(1, len(self)))] if len(self) else [],
-            outside_scale=frozenset(i for i, outside in enumerate(self.outside_scale) if outside),
-            name=self.method,
-            facts=[(name, value) for name, value in facts if value],
-            r=r,
-            known=self.check.known if self.check is not None and not self.check.itself else {},
-            verdict="" if self.check is None else self.check.verdict,
-        )
-
-    def _cost(self) -> str:
-        check = f", {self.check.cost:g} of them for the check" if self.check is not None and self.check.cost else ""
-        return f"{self.cost:g} forward passes{check}"
-
-    def _continues(self, i: int) -> bool:
-        """Whether feature i follows the one before it without a space."""
-        before, here = self.offsets[i - 1], self.offsets[i]
-        if before is not None and here is not None and before[1] > before[0]:
-            return before[1] == here[0] and not self.text[here[0] : here[0] + 1].isspace()
-        return self.word_ids[i] is not None and self.word_ids[i] == self.word_ids[i - 1]
-
-    def _view(self, *, r: float | None = None) -> View:
-        words = self.words()
-        return View(self.strip(r=r), words.strip(r=r) if len(words) < len(self) else None)
-
-    def _title(self) -> str:
-        return f"{self.label}, by {self.method}"
-
-    def _subtitle(self) -> str:
-        return self.text if len(self.text) <= 160 else self.text[:159] + "…"
-
-    def _footer(self) -> str:
-        options = ", ".join(f"{name}={value}" for name, value in self.options.items())
-        return f"Scores above zero speak for the target.{' Options: ' + options + '.' if options else ''}"
+        return strip_of(self, r=r)
 
     def shown(self) -> Shown:
         """What the page of an answer and its prompt shows of this explanation."""
@@ -282,7 +245,7 @@ class Explanation:
     def _repr_html_(self) -> str:
         if has_prompt(self.details):
             return self.shown().html(self.scores[:, None].tolist(), framed=True)
-        return explanation_fragment(self._title(), self._view())
+        return explanation_fragment(title_of(self), view_of(self), note=note_of(self), plain=repr(self))
 
 
 class Explanations(list[Explanation]):
@@ -292,13 +255,21 @@ class Explanations(list[Explanation]):
         """What is shown: explanations of one text together, each with its r to leave-one-out and to
         the Shapley value where those are among them.
         """
-        groups: dict[tuple[str, tuple[str, ...]], list[Explanation]] = {}
+        groups: dict[tuple[Any, ...], list[Explanation]] = {}
         for explanation in self:
-            groups.setdefault((explanation.text, tuple(explanation.features)), []).append(explanation)
-        return [_compared(group) for group in groups.values()]
+            groups.setdefault(_input(explanation), []).append(explanation)
+        return [compared(group, models=len({e.model for e in self}) > 1) for group in groups.values()]
+
+    def notes(self) -> list[str]:
+        """What a reader of the comparison must know."""
+        said = []
+        if nothing_matters(self):
+            said.append("No single feature matters here by itself: r to leave-one-out is made of noise.")
+        said += [told for e in self if (told := other_removal(e, [o for o in self if _input(o) == _input(e)]))]
+        return said
 
     def _repr_html_(self) -> str:
-        return comparison_fragment(self.views())
+        return comparison_fragment(self.views(), notes=self.notes(), plain="\n".join(map(repr, self)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -329,13 +300,17 @@ class Explanations(list[Explanation]):
         kind = file_kind(path, (".json", ".html", ".png", ".svg"))
         if kind == ".json":
             return write_whole(path, to_json(self.to_dict()))
-        methods, texts, labels = ({getattr(e, name): None for e in self} for name in ("method", "text", "label"))
+        names = ("method", "text", "model")
+        methods, texts, models = (list(dict.fromkeys(getattr(e, name) for e in self)) for name in names)
+        labels = list(dict.fromkeys(map(target_said, self)))
         title = ", ".join(labels) if len(labels) <= 3 else f"{len(labels)} targets"
         title += ", by " + (", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods")
         if kind == ".html":
-            subtitle = self[0]._subtitle() if len(texts) == 1 else f"{len(texts)} texts"
-            more = cards_of([e.details for e in self])
-            return write_whole(path, comparison_page(title, self.views(), subtitle=subtitle, more=more).encode())
+            text = " ".join(texts[0].split()) if len(texts) == 1 else f"{len(texts)} texts"
+            short = text if len(text) <= 140 else text[:139] + "…"
+            subtitle = ": ".join(filter(None, (", ".join(filter(None, models)), short)))
+            about = {"subtitle": subtitle, "more": cards_of([e.details for e in self])}
+            return write_whole(path, comparison_page(title, self.views(), notes=self.notes(), **about).encode())
         from looprop.display.figures import comparison_figure, to_bytes
 
         strips = [view.tokens for views in self.views() for view in views]
@@ -347,22 +322,7 @@ class Explanations(list[Explanation]):
         return cls.from_dict(read_json(path))
 
 
-def _compared(group: Sequence[Explanation]) -> list[View]:
-    """The views of explanations of one text, with their r to leave-one-out and to the Shapley value where those are
-    among them, special tokens left out.
-    """
-    loo, shapley = (next((e for e in group if split_name(e.method)[0] == name), None) for name in ("loo", "shapley"))
-    views = []
-    for explanation in group:
-        r, r_shapley = (
-            explanation.correlation(reference, special=False) if reference is not None and len(group) > 1 else None
-            for reference in (loo, shapley)
-        )
-        view = explanation._view(r=r)
-        facts = [("cost", f"{explanation.cost:g}")] if explanation.cost else []
-        if r is None and explanation.check is not None:
-            facts.insert(0, ("r to leave-one-out", explanation.check.verdict))
-        facts += [("target", explanation.label)] if len({e.label for e in group}) > 1 else []
-        tokens = replace(view.tokens, facts=facts, r_shapley=r_shapley)
-        views.append(View(tokens, view.words and replace(view.words, facts=facts, r_shapley=r_shapley)))
-    return views
+def _input(e: Explanation) -> tuple[Any, ...]:
+    """What explanations of the same input have in common."""
+    picture = e.details.get("picture")
+    return e.text, tuple(e.features), picture.get("png") if isinstance(picture, Mapping) else None

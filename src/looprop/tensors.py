@@ -25,8 +25,8 @@ def attribute(
 ) -> Tensor:
     """Scores of every element of x, in x's shape.
 
-    module: maps (B, ...) to (B,) or (B, C). target: a class for all rows, a tensor with one class per row, or None
-    for each row's predicted class.
+    module: maps (B, ...) to (B,) or (B, C). x: (B, ...). method: a name or a `Method`; options: of the method.
+    target: a class for all rows, a tensor with one class per row, or None for each row's predicted class.
 
     >>> def product(x):
     ...     return (x[:, 0] * x[:, 1]) * x[:, 2]

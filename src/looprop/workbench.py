@@ -64,7 +64,7 @@ class Workbench:
         within: Within = None,
         truncation: bool = False,
     ) -> Subject:
-        """The model bound to one input, target and partition."""
+        """The model bound to one input, target and partition; arguments as in `explain`."""
         return bind(self.adapter, item, target=target, features=features, within=within, truncation=truncation)
 
     def set_function(
@@ -78,7 +78,10 @@ class Workbench:
         truncation: bool = False,
         precision: Precision = "float32",
     ) -> SetFunction:
-        """f(kept features) -> the target's value: called with a boolean matrix (N, F), answers with N numbers."""
+        """f(kept features) -> the target's value: called with a boolean matrix (N, F), answers with N numbers.
+
+        removal: how features are removed; None is the default of the kind of input. All else as in `explain`.
+        """
         return SetFunction(
             self.subject(item, target=target, features=features, within=within, truncation=truncation),
             removal=removal,
@@ -173,6 +176,7 @@ class Workbench:
             template, of other inputs everything.
         check: how many true leave-one-out values to compute (8 is a good number) to say how far the scores can be
             trusted: `e.check`, an estimate of r to leave-one-out. Each costs a forward pass.
+        truncation: cut what is too long for the model; else that is an error.
         output: "each" explains every token of an answer (or of a continuation) by itself: a matrix of features and
             tokens. Its removals are those of the whole answer, and relevance takes one forward pass for all tokens.
         """
@@ -279,6 +283,7 @@ class Workbench:
         """What a language model says to a prompt, by always taking the likeliest token, as an object to be explained.
 
         prompt: a text, put into the model's own chat template as the user's turn, or messages {"role", "content"}.
+        system: what its system turn says, if there is to be one. max_new_tokens: how long the answer may be.
         answer: an answer of one's own, as a text or as tokens; then nothing is generated.
         """
         adapter = language_model(self.adapter, "an answer")
@@ -326,8 +331,16 @@ def load(
 ) -> Workbench:
     """Load a model: a hub id, a folder, (model, tokenizer), or None for the embedded sentiment model.
 
-    Weights come from safetensors only, and no remote code runs unless asked for. patch: of a model of images, the
-    pixels to a side of one feature; None for the model's own patches, or 16 where it has none.
+    Weights come from safetensors only, and no remote code runs unless asked for.
+
+    trust_remote_code: run code that comes with the model.
+    device: where it computes; None is the CPU, or where a given model is.
+    patch: of a model of images, the pixels to a side of one feature; None for the model's own patches, or 16 where it
+        has none.
+
+    >>> m = load()
+    >>> m.explain("A warm and funny film.", "loo").label
+    'positive'
     """
     adapter = load_adapter(source, trust_remote_code=trust_remote_code, device=device)
     return Workbench(adapter if patch is None else in_squares(adapter, patch))

@@ -49,7 +49,7 @@ def test_one_score_per_feature_is_one_column(bench: Workbench, tmp_path: Path) -
     source = page(e, tmp_path)
     assert [len(row) for row in numbers(source)] == [1, 1]
     assert "→" not in source.split("<script>")[0], "a share of relevance is no effect of removal"
-    assert e._repr_html_().startswith("<iframe")
+    assert e._repr_html_().startswith("<div data-looprop-frame><iframe")
 
 
 def test_a_part_of_the_answer_shows_its_own_tokens(bench: Workbench, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_demo_writes_a_page_with_every_method_and_sentence(
     browser.open(page)
     assert browser.errors == []
     assert browser.evaluate("document.querySelectorAll('table.data tbody tr').length") == len(CATALOGUE)
-    assert browser.evaluate("document.querySelectorAll('section.card').length") == 1 + 24
+    assert browser.evaluate("document.querySelectorAll('.example').length") == 24
     wide = browser.evaluate("(t => t.scrollWidth > t.clientWidth)(document.querySelector('.scroll'))")
     assert not wide, "the table of the demo is cut off at the width of a laptop"
 

@@ -58,6 +58,24 @@ def test_start_up_does_not_wait_for_slow_libraries(arguments: list[str]) -> None
     assert run.stderr.split() == ["imported:"]
 
 
+# Explains, then says what was imported that an explanation does not need, and what became of the garbage collector.
+EXPLAINED = """
+import gc, sys
+from looprop.cli import main
+sys.argv = ["looprop", "explain", "a good film"]
+try:
+    main.main()
+finally:
+    print(*sorted({"scipy.stats", "matplotlib", "pyarrow", "ray"} & set(sys.modules)), file=sys.stderr)
+    print(gc.isenabled(), gc.get_freeze_count() > 100_000, file=sys.stderr)
+"""
+
+
+def test_an_explanation_imports_what_it_needs_and_looks_for_no_garbage_among_it() -> None:
+    run = subprocess.run([sys.executable, "-c", EXPLAINED], capture_output=True, text=True, check=False)
+    assert run.stderr.splitlines() == ["", "True True"]
+
+
 def test_a_closed_pipe_is_no_error() -> None:
     run = subprocess.Popen([*COMMAND, "methods"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert run.stdout is not None

@@ -1,7 +1,9 @@
 """The pages in a real Chromium: no console error, values on hover, switches, sorting, themes, print."""
 
 import math
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,13 +147,7 @@ def test_names_sort_from_a_to_z_and_nan_goes_last(browser: Browser, tmp_path: Pa
 
 def background(browser: Browser, index: int) -> tuple[int, ...]:
     """Red, green and blue of a feature as the browser paints it, 0 to 255."""
-    script = f"""(() => {{
-        const canvas = new OffscreenCanvas(1, 1).getContext('2d');
-        canvas.fillStyle = getComputedStyle(document.querySelectorAll('.strip .f')[{index}]).backgroundColor;
-        canvas.fillRect(0, 0, 1, 1);
-        return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
-    }})()"""
-    return tuple(browser.evaluate(script))
+    return rgb(browser, f"document.querySelectorAll('.strip .f')[{index}]")
 
 
 @pytest.mark.parametrize(("dark", "scale"), [(False, LIGHT), (True, DARK)])
@@ -191,15 +187,103 @@ def test_narrow_window_does_not_scroll_sideways(browser: Browser, explanation: P
         assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_notebook_output_works_without_a_script(browser: Browser, tmp_path: Path) -> None:
+HOST = """<style>
+* { font-size: 40px; color: red; line-height: 3 }
+dl { display: grid } dt { float: left; width: 10px } dd { margin-left: 300px; position: absolute }
+table, td, th { border: 9px solid lime; padding: 30px; white-space: normal; text-align: center }
+.f, h2, p { display: none !important }
+</style>"""
+
+
+def in_a_notebook(tmp_path: Path, outputs: str, *, theme: str = "data-jp-theme-light='true'") -> Path:
+    """Outputs in a host whose style would spoil them."""
     path = tmp_path / "notebook.html"
-    outputs = explanation_fragment("one", View(TOKENS, WORDS)) + explanation_fragment("two", View(TOKENS, WORDS))
-    path.write_text(
-        f"<!DOCTYPE html><meta charset='utf-8'><body data-jp-theme-light='true'>{outputs}", encoding="utf-8"
+    path.write_text(f"<!DOCTYPE html><meta charset='utf-8'>{HOST}<body {theme}>{outputs}", encoding="utf-8")
+    return path
+
+
+ROOTS = "[...document.querySelectorAll('[data-looprop]')].map(host => host.shadowRoot)"
+
+
+def inside(browser: Browser, selector: str, of: str) -> list[Any]:
+    """A value of every element in the shadow roots of a notebook."""
+    script = f"{ROOTS}.flatMap(root => [...root.querySelectorAll('{selector}')]).map(element => {of})"
+    found: list[Any] = browser.evaluate(script)
+    return found
+
+
+def test_no_style_of_a_notebook_goes_in(browser: Browser, tmp_path: Path) -> None:
+    output = explanation_fragment("one", View(TOKENS, WORDS))
+    browser.open(in_a_notebook(tmp_path, output))
+    spoiled = inside(
+        browser,
+        ".f, dt, dd, h2",
+        "[getComputedStyle(element).fontSize, getComputedStyle(element).position, "
+        "getComputedStyle(element).float, getComputedStyle(element).color]",
     )
-    browser.open(path)
-    both = len(TOKENS.features) + len(TOKENS.features)
-    assert len(shown(browser, ".f")) == both
-    browser.click(".word-switch", 1)
-    assert shown(browser, ".f") == [*TOKENS.features, *WORDS.features], "each output has its own switch"
+    plain = tmp_path / "plain.html"
+    plain.write_text(
+        f"<!DOCTYPE html><meta charset='utf-8'><body data-jp-theme-light='true'>{output}", encoding="utf-8"
+    )
+    browser.open(plain)
+    expected = inside(
+        browser,
+        ".f, dt, dd, h2",
+        "[getComputedStyle(element).fontSize, getComputedStyle(element).position, "
+        "getComputedStyle(element).float, getComputedStyle(element).color]",
+    )
+    assert spoiled == expected
+    assert len(expected) > 5
+    # Names and values of facts do not lie on each other.
+    boxes = inside(browser, ".facts div > *", "(b => [b.top, b.bottom])(element.getBoundingClientRect())")
+    assert all(name[1] <= value[0] + 1 for name, value in zip(boxes[::2], boxes[1::2], strict=True))
+
+
+def test_no_style_of_an_output_goes_out(browser: Browser, tmp_path: Path) -> None:
+    own = "<p id='own' class='looprop strip f p'>own <table class='data'><tr><td>x</td></tr></table></p>"
+    script = "JSON.stringify([...document.querySelectorAll('#own, td')].map(e => Object.entries(getComputedStyle(e))))"
+    browser.open(in_a_notebook(tmp_path, own))
+    before = browser.evaluate(script)
+    browser.open(in_a_notebook(tmp_path, own + explanation_fragment("one", View(TOKENS, WORDS))))
+    assert browser.evaluate(script) == before
+
+
+def test_each_output_of_a_notebook_is_shown_once_with_a_switch_of_its_own(browser: Browser, tmp_path: Path) -> None:
+    outputs = explanation_fragment("one", View(TOKENS, WORDS)) + explanation_fragment("two", View(TOKENS, WORDS))
+    browser.open(in_a_notebook(tmp_path, outputs))
+    seen = "element.getClientRects().length ? element.textContent : null"
+    assert [text for text in inside(browser, ".f", seen) if text] == [*TOKENS.features, *TOKENS.features]
+    browser.evaluate(f"{ROOTS}[1].querySelector('.word-switch').click()")
+    assert [text for text in inside(browser, ".f", seen) if text] == [*TOKENS.features, *WORDS.features]
     assert browser.errors == []
+
+
+@pytest.mark.parametrize(
+    ("theme", "scale"),
+    [("data-jp-theme-light='false'", DARK), ("class='vscode-dark'", DARK), ("class='vscode-light'", LIGHT)],
+)
+def test_an_output_takes_the_theme_of_its_notebook(browser: Browser, tmp_path: Path, theme: str, scale: Scale) -> None:
+    browser.open(in_a_notebook(tmp_path, explanation_fragment("one", View(TOKENS))))
+    browser.open(in_a_notebook(tmp_path, explanation_fragment("one", View(TOKENS)), theme=theme), dark=scale is LIGHT)
+    mixed = "[...document.querySelectorAll('[data-looprop]')][0].shadowRoot.querySelectorAll('.f')[3]"
+    assert rgb(browser, mixed) == pytest.approx([round(255 * c) for c in parse(colour_of(-1.0, scale))], abs=2)
+    browser.evaluate("document.body.dataset.jpThemeLight = 'true'")
+    browser.wait(f"getComputedStyle({mixed}.closest('.looprop')).colorScheme === 'light'")
+
+
+def test_without_scripts_a_notebook_shows_plain_text(browser: Browser, tmp_path: Path) -> None:
+    """What JupyterLab leaves of output in a notebook that is not trusted: neither template nor style nor script."""
+    output = explanation_fragment("one", View(TOKENS), plain="Explanation of <b>")
+    left = re.sub(r"<(template|style|script)>.*?</\1>", "", output, flags=re.S)
+    assert left == "<div data-looprop><pre>Explanation of &lt;b&gt;</pre></div>"
+
+
+def rgb(browser: Browser, element: str) -> tuple[int, ...]:
+    """Red, green and blue of an element's background as the browser paints it, 0 to 255."""
+    script = f"""(() => {{
+        const canvas = new OffscreenCanvas(1, 1).getContext('2d');
+        canvas.fillStyle = getComputedStyle({element}).backgroundColor;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    }})()"""
+    return tuple(browser.evaluate(script))

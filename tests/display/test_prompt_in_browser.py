@@ -150,3 +150,26 @@ def test_in_a_notebook_no_style_goes_in_or_out(browser: Browser, tmp_path: Path)
     browser.click(".answer .t", 2)
     check(browser, [2])
     assert browser.errors == []
+
+
+def test_the_frame_of_a_notebook_is_as_high_as_its_content(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    path.write_text(prompt_frame("t", example(), height=20), encoding="utf-8")
+    browser.open(path)
+    height = browser.wait("(h => h > 239 && h)(document.querySelector('iframe').getBoundingClientRect().height)")
+    assert 240 <= height <= 902
+    assert browser.errors == []
+
+
+def test_the_page_in_a_frame_takes_the_theme_it_is_told(browser: Browser, tmp_path: Path) -> None:
+    """Not in the sandbox, so that one can look into it."""
+    path = tmp_path / "host.html"
+    path.write_text(prompt_frame("t", example()).replace(' sandbox="allow-scripts"', ""), encoding="utf-8")
+    browser.open(path)
+    inner = "document.querySelector('iframe').contentDocument.body.dataset.theme"
+    assert not browser.evaluate(inner)
+    browser.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    browser.wait(f"{inner} === 'dark'")
+    browser.evaluate("document.body.dataset.jpThemeLight = 'true'")
+    browser.wait(f"{inner} === 'light'")
+    assert browser.errors == []

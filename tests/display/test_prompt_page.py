@@ -101,8 +101,8 @@ def test_what_does_not_fit_together_is_refused() -> None:
 
 def test_the_frame_of_a_notebook_holds_the_page_and_nothing_else() -> None:
     reader = Reader(prompt_frame('"t"', example()))
-    assert [tag for tag, _ in reader.tags] == ["iframe"]
-    attributes = reader.tags[0][1]
+    assert [tag for tag, _ in reader.tags] == ["div", "iframe", "script"]
+    attributes = reader.tags[1][1]
     assert attributes["sandbox"] == "allow-scripts"
     inside = Reader(attributes["srcdoc"] or "")
     assert "hacked" in inside.text

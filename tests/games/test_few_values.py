@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from looprop.games import few_values
-from looprop.games.few_values import likeliest_shares, prior_variance
+from looprop.games.few_values import likeliest_of, likeliest_shares, prior_variance
 from looprop.games.smooth import importance_scale, odd_product, signs
 from looprop.games.values import Floats, all_sets, exact_shapley
 
@@ -75,6 +76,40 @@ def test_scales_with_the_game() -> None:
     one, ten = likeliest_shares(parts, points, odd), likeliest_shares(10 * parts, points, 10 * odd)
     np.testing.assert_allclose(ten.shares, 10 * one.shares)
     np.testing.assert_allclose(ten.errors, 10 * one.errors)
+
+
+def test_guesses_are_weighed_by_how_likely_they_make_the_values() -> None:
+    generator = np.random.default_rng(5)
+    points, odd = signs(generator.random((5, PLAYERS)) < 0.5), generator.standard_normal(5)
+    points[0] = 1.0
+    guesses = [generator.standard_normal((PLAYERS, 2)) for _ in range(3)]
+    weights, all_shares = [], []
+    for parts in guesses:  # the density of the values under each guess, by scipy
+        guess = parts.sum(1)
+        size, slopes = guess @ guess, points @ parts / 2
+        theta = few_values.REACH * importance_scale(np.abs(parts).sum(1), least=1.0)
+        noise = np.full(5, few_values.NOISE * size)
+        noise[0] = few_values.EXACT * size
+        smooth = few_values.SMOOTH * size * odd_product(points, points, theta)
+        covariance = few_values.FREEDOM**2 * slopes @ slopes.T + smooth + np.diag(noise)
+        weights.append(stats.multivariate_normal(points @ guess / 2, covariance).pdf(odd))
+        all_shares.append(likeliest_shares(parts, points, odd).shares)
+    found = likeliest_of(guesses, points, odd)
+    np.testing.assert_allclose(found.shares, np.average(all_shares, axis=0, weights=weights), rtol=1e-6)
+    assert found.shares.sum() == pytest.approx(2 * odd[0])
+    alone = likeliest_of(guesses[:1], points, odd)
+    np.testing.assert_array_equal(alone.shares, all_shares[0])
+    ten = likeliest_of([10 * parts for parts in guesses], points, 10 * odd)
+    np.testing.assert_allclose(ten.shares, 10 * found.shares)
+    np.testing.assert_allclose(ten.errors, 10 * found.errors)
+
+
+def test_the_right_one_of_two_guesses_is_believed() -> None:
+    generator = np.random.default_rng(2)
+    true, other = generator.standard_normal(12), generator.standard_normal(12)
+    sets = np.concatenate([np.ones((1, 12), dtype=bool), generator.random((12, 12)) < 0.5])
+    found = likeliest_of([other[:, None], true[:, None]], signs(sets), signs(sets) @ true / 2)
+    assert np.abs(found.shares - true).max() < 0.01 * np.abs(true - other).max()
 
 
 def test_the_variance_before_anything_is_known() -> None:

@@ -58,8 +58,13 @@ def test_a_large_budget_comes_near() -> None:
 def test_on_a_causal_model_leave_one_out_is_cheap() -> None:
     bench = looprop.load((zoo.build("llama"), tiny.wordpiece()))
     e = bench.explain(LONG, "fast-shapley", budget=16)
-    assert e.details["true_values"] > 0
+    assert e.details["views"] == ["alone", "leave-one-out"]  # both ends, which cost less than relevance would
+    assert e.details["true_values"] == len(e.features) - len(e.details["stays"])
+    assert e.details["halves"] > 0
     assert e.cost <= 16
+    dear = bench.explain(LONG, "fast-shapley", budget=4)
+    assert "leave-one-out" not in dear.details["views"]
+    assert dear.cost <= 4
 
 
 def test_words_that_stay_get_nothing(bench: looprop.Workbench) -> None:

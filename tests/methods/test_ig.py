@@ -13,6 +13,7 @@ import tiny
 import zoo
 from looprop.errors import InputError, ModelError, RuleError, UnknownNameError
 from looprop.methods.ig import IntegratedGradients, IntegratedGradientsWarning
+from looprop.methods.line import Line
 from looprop.methods.registry import make_method
 from looprop.models.encoded import partition
 from looprop.models.subject import Subject, bind
@@ -104,6 +105,85 @@ def test_internal_batches_change_nothing(family: str) -> None:
     (whole,) = IntegratedGradients(steps=10, tokens=10_000).attribute([subject])
     (parts,) = IntegratedGradients(steps=10, tokens=1).attribute([subject])
     np.testing.assert_allclose(whole.scores, parts.scores, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::looprop.methods.ig.IntegratedGradientsWarning")
+@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "modernbert", "gpt2", "llama", "gemma3"])
+@pytest.mark.parametrize("steps", [3, 7])
+def test_the_last_layer_cut_to_its_read_out_changes_nothing(
+    family: str, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with as many points in a batch as there are rows."""
+    (cut,) = IntegratedGradients(steps=steps).attribute([subject_of(family, length=7)])
+    monkeypatch.setattr(Line, "_cut", 0)
+    (whole,) = IntegratedGradients(steps=steps).attribute([subject_of(family, length=7)])
+    np.testing.assert_allclose(cut.scores, whole.scores, rtol=1e-9, atol=1e-9)
+    assert cut.residual == pytest.approx(whole.residual, abs=1e-9)
+
+
+@pytest.mark.parametrize(("family", "cut"), [("bert", True), ("llama", True), ("gpt2", False), ("vit", False)])
+def test_where_the_last_layer_is_cut(family: str, cut: bool) -> None:
+    assert bool(Line(subject_of(family, length=7), "zero", keep_special=False)._cut) is cut
+    assert Line(subject_of(family, length=3), "zero", keep_special=False)._cut == 0
+
+
+def test_a_cut_that_gives_another_gradient_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof is of the gradient itself, on the input at hand."""
+    subject = subject_of("bert", length=7)
+    (wanted,) = IntegratedGradients(steps=3).attribute([subject])
+    right = Line._fewer_rows
+
+    def wrong(self: Line, shape: torch.Size, cut: int) -> Any:
+        mode = right(self, shape, cut)
+        if cut:
+            mode.cut_to_answer = lambda hidden: hidden[:, :1] + 0.01 * hidden[:, 1:2]
+        return mode
+
+    monkeypatch.setattr(Line, "_fewer_rows", wrong)
+    other = subject_of("bert", length=7)
+    (found,) = IntegratedGradients(steps=3).attribute([other])
+    assert Line(other, "zero", keep_special=False)._cut == 0
+    np.testing.assert_allclose(found.scores, wanted.scores, atol=1e-9)
+
+
+def steep(rows: Tensor) -> Tensor:
+    return torch.sigmoid(40 * (rows[:, 0] - 0.37)) + rows[:, 1] ** 3
+
+
+def test_a_tolerance_takes_as_many_steps_as_it_needs() -> None:
+    x = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (found,) = IntegratedGradients(steps=2, tolerance=0.001).attribute([bind(TensorModule(steep), x)])
+    change = found.scores.sum() + found.residual
+    taken = found.details["steps"]
+    assert abs(found.residual) <= 0.001 * abs(change)
+    assert taken in (6, 18, 54, 162)
+    assert found.cost == 3 * taken + 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IntegratedGradientsWarning)
+        (fixed,) = IntegratedGradients(steps=taken).attribute([bind(TensorModule(steep), x)])
+        (fewer,) = IntegratedGradients(steps=taken // 3).attribute([bind(TensorModule(steep), x)])
+    np.testing.assert_allclose(found.scores, fixed.scores, rtol=1e-12)
+    assert abs(fewer.residual) > 0.001 * abs(change), "and no more"
+
+
+def test_a_tolerance_that_is_met_at_once_takes_the_steps_it_was_given() -> None:
+    x = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    (found,) = IntegratedGradients(steps=200, tolerance=0.01).attribute([bind(TensorModule(steep), x)])
+    assert found.details["steps"] == 200
+
+
+def test_a_jump_is_given_up_and_said() -> None:
+    """No number of steps finds a step of the function itself."""
+
+    def jump(rows: Tensor) -> Tensor:
+        return (rows[:, 0] > 0.3).to(rows) + rows[:, 0]
+
+    with pytest.warns(IntegratedGradientsWarning, match="use more than 900 steps"):
+        IntegratedGradients(steps=100, tolerance=0.01).attribute(
+            [bind(TensorModule(jump), torch.tensor([1.0], dtype=torch.float64))]
+        )
 
 
 def embedded(family: str) -> tuple[Subject, Any, Tensor]:
@@ -215,6 +295,9 @@ def test_models_whose_words_are_not_looked_up_once(model: nn.Module, message: st
         ({"steps": 2.5}, InputError, "steps must be an integer >= 1, got 2.5"),
         ({"steps": True}, InputError, "steps must be an integer >= 1, got True"),
         ({"tokens": 0}, InputError, "tokens must be an integer >= 1, got 0"),
+        ({"tolerance": 0}, InputError, "tolerance must be a number between 0 and 1, or None, got 0"),
+        ({"tolerance": True}, InputError, "tolerance must be a number between 0 and 1, or None, got True"),
+        ({"tolerance": "small"}, InputError, "tolerance must be a number between 0 and 1, or None, got 'small'"),
         ({"baseline": "zeros"}, UnknownNameError, "unknown baseline 'zeros'; did you mean 'zero'"),
     ],
 )

@@ -127,8 +127,8 @@ def test_a_shortcut_that_fails_in_any_way_is_given_up_and_said(error: Exception,
     def fail(*_: Any) -> Any:
         raise error
 
-    assert value._run._proven is not None
-    object.__setattr__(value._run._proven, "runner", fail)
+    assert value.runner._proven is not None
+    object.__setattr__(value.runner._proven, "runner", fail)
     np.testing.assert_allclose(value(leave_one_out(22)), one_by_one(subject, leave_one_out(22)), atol=1e-9)
     assert value.report()["way"] == "plain"
     assert type(error).__name__ in value.report()["fell_back"]
@@ -142,7 +142,7 @@ def test_values_of_a_way_that_was_wrong_are_thrown_away(monkeypatch: Any) -> Non
     subject = subject_of(adapter, zoo.token_ids(24))
     value = SetFunction(subject)
     first = value(leave_one_out(24))
-    right = value._run._proven
+    right = value.runner._proven
     assert right is not None
     # What it gave before is altered where it is kept, and from now on it is wrong by more than rounding.
     for key in value.count.quick:

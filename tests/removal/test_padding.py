@@ -84,7 +84,7 @@ def test_no_batch_of_different_lengths_without_padding(
     subject = subject_of(family, length=12)
     subject.adapter.pads = pads
     monkeypatch.setattr(
-        "looprop.removal.shortcuts.choose._attention_sites", lambda _: 0
+        "looprop.removal.shortcuts.choose.attention_sites_of", lambda _: 0
     )  # not packed, which needs no padding
     filled: list[bool] = []
     from looprop.removal.shortcuts import dropped as dropping

@@ -2,6 +2,7 @@
 no trace.
 """
 
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -372,6 +373,30 @@ def test_no_trace_is_left_after_a_failure(precision: Any) -> None:
     narrow.positions = 10**6
     exact = one_by_one(subject_of("bert", dtype=torch.float32), leave_one_out(11))
     np.testing.assert_allclose(SetFunction(subject)(leave_one_out(11)), exact, atol=1e-5)
+
+
+def test_every_thread_gets_the_answer_to_its_own_input() -> None:
+    subjects = [subject_of("distilbert", length=length) for length in (5, 6, 7)]
+    adapter = subjects[0].adapter
+    expected = [adapter.logits(subject.encoded) for subject in subjects]
+    wrong: list[int] = []
+
+    def ask(number: int) -> None:
+        for _ in range(150):
+            if not torch.equal(adapter.logits(subjects[number].encoded), expected[number]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(3)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns after nearly every line
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not wrong
 
 
 def test_threads_do_not_disturb_each_other() -> None:

@@ -134,8 +134,10 @@ def test_begun_here_and_continued_on_the_cluster_the_table_is_that_of_a_local_ru
 
 def test_ready_made_models_travel_whole(cluster: Any) -> None:
     m = load((tiny_model(), tiny_tokenizer()))
-    here = evaluate(m, TEXTS, ["loo", "ig[steps=3]"])
-    there = evaluate(m, TEXTS, ["loo", "ig[steps=3]"], engine=RayEngine(address=cluster.address, workers=1))
+    methods = ["loo", "ig[steps=3]", "shapley[samples=4]", "both-ends", "fast-shapley[budget=6]"]
+    metrics = ["loo-r", "shapley-r"]
+    here = evaluate(m, TEXTS, methods, metrics=metrics)
+    there = evaluate(m, TEXTS, methods, metrics=metrics, engine=RayEngine(address=cluster.address, workers=1))
     assert plain(there.rows) == plain(here.rows)
     assert len(there.about["engine"]["workers"]) == 1
 

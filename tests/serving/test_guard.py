@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from looprop.serving.export import as_script, standalone_page
-from looprop.serving.guard import LARGEST_BODY, known_hosts
+from looprop.serving.guard import LARGEST_BODY, cookie_name, known_hosts, names_of_this_machine
 from serving.conftest import Served
 
 GOOD = json.dumps({"model": "embedded", "text": "good film"}).encode()
@@ -20,7 +20,8 @@ def test_the_right_token_by_address_or_cookie_and_nothing_else(served: Served) -
     without = served.headers(Cookie=None)
     assert served.request("GET", f"/?token={served.token}", headers=without)[0] == 200
     assert served.request("GET", "/", headers=served.headers())[0] == 200
-    for path in ("/", "/explorer.js", "/api/about", "/nothing", "/?token=", f"/?token={served.token}x"):
+    many = "/?" + "&".join(f"a{n}=b" for n in range(40))
+    for path in ("/", "/explorer.js", "/api/about", "/nothing", "/?token=", f"/?token={served.token}x", many):
         status, body = served.request("GET", path, headers=without)
         assert status == 401
         assert b"token" in body
@@ -39,7 +40,7 @@ def test_the_right_token_by_address_or_cookie_and_nothing_else(served: Served) -
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
         ({"Content-Length": str(LARGEST_BODY + 1)}, 413),
         ({"Content-Length": "9" * 30}, 400),
-        ({"Cookie": "looprop-token=wrong"}, 401),
+        ({"Cookie": "looprop-token-80=wrong"}, 401),
         ({"Cookie": "\x01;=;;" * 50}, 401),
     ],
 )
@@ -55,19 +56,30 @@ def test_names_of_this_machine() -> None:
     assert "127.0.0.1" not in known_hosts("127.0.0.1", 8000)
     assert "box:8000" in known_hosts("box", 8000)
     assert "[fe80::1]:8000" in known_hosts("fe80::1", 8000)
+    assert f"{names_of_this_machine()[0].lower()}:8000" in known_hosts("0.0.0.0", 8000)
+    assert "evil.example:8000" not in known_hosts("0.0.0.0", 8000)
+    assert "127.evil.example:8000" in known_hosts("127.evil.example", 8000)  # a name like any other, not this machine
+
+
+def test_two_servers_on_one_machine_keep_their_tokens_apart(served: Served) -> None:
+    other = f"{cookie_name(served.port + 1)}={served.token}"
+    assert served.request("GET", "/", headers=served.headers(Cookie=other))[0] == 401
 
 
 def hostile(seed: int, served: Served) -> tuple[str, str, bytes | None, dict[str, str]]:
     """One request that means no good."""
     draw = random.Random(seed)
     path = draw.choice(
-        ["/api/ask", "/api/without", "/api/explain", "/api/answer", "/api/page", "/../../etc/passwd", "/explorer.js/..",
+        ["/api/ask", "/api/without", "/api/explain", "/api/answer", "/api/page", "/api/picture", "/api/python",
+         "/../../etc/passwd", "/explorer.js/..",
          "/%2e%2e/%2e%2e/etc/passwd", "/api//ask", "/assets/explorer.html", "/?token=%00", "/api/ask?token=x&token=y"]
     )  # fmt: skip
     values: list[Any] = [MARKUP, "", None, -1, 1e308, [[]] * 50, {"a": {"b": MARKUP}}, "x" * 30_000, "\x00", "\ud800"]
+    values += ["../../etc/passwd", "/etc/hostname", served.vit, served.picture, "http://evil.example/x.png"]
+    names = ["model", "text", "image", "target", "features", "answer", "part", "data", MARKUP]
     question: Any = {
         name: draw.choice(["embedded", "good film", "token", *values])
-        for name in draw.sample(["model", "text", "target", "features", "answer", MARKUP], draw.randint(1, 6))
+        for name in draw.sample(names, draw.randint(1, 6))
     }
     other = draw.choice(["struck", "methods", MARKUP])
     wrapped = {"question": question, other: draw.choice([*values, [0], ["cp-lrp"], True])}
@@ -84,6 +96,7 @@ def test_two_hundred_hostile_requests_get_a_clear_status_and_leak_nothing(served
     for seed in range(200):
         status, body = served.request(*hostile(seed, served))
         assert status in (200, 400, 401, 403, 404, 405, 413, 415, 422), (seed, status, body)
+        assert b"root:" not in body, seed
         assert b"Traceback" not in body, seed
         assert b"/site-packages/" not in body, seed
         assert b".py" not in body, seed
@@ -105,6 +118,11 @@ def test_a_body_without_a_stated_length_is_bounded_too(served: Served) -> None:
     connection.request("POST", "/api/ask", body=chunks, headers=served.headers(), encode_chunked=True)
     assert connection.getresponse().status == 413
     connection.close()
+
+
+def test_a_token_in_a_cookie_of_two_is_looked_at_once(served: Served) -> None:
+    cookie = f"{cookie_name(served.port)}=wrong"
+    assert served.request("GET", f"/?token={served.token}", headers=served.headers(Cookie=cookie))[0] == 200
 
 
 def test_websockets_are_refused(served: Served) -> None:

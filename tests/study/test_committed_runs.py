@@ -101,3 +101,21 @@ def test_layers_agree_with_themselves(name: str) -> None:
     holds = {judged.claim: judged.holds for judged in read_run(RESULTS / name).claims()}
     assert holds["L_{:1} and L_1 agree"]
     assert holds["CP-LRP in all layers is CP-LRP"]
+
+
+@pytest.mark.parametrize("name", ["orders-sst2", "orders-mpnet"])
+@pytest.mark.parametrize("method", ["shapley[samples=24]", "fast-shapley"])
+def test_shares_order_features_better_than_relevance_and_leave_one_out(name: str, method: str) -> None:
+    """Normalised AOPC, between the worst and the best order of removal."""
+    rows = read_run(RESULTS / name).rows
+    mean = {m: np.nanmean([r["naopc"] for r in rows if r["method"] == m]) for m in (method, "attnlrp", "cp-lrp", "loo")}
+    assert mean[method] == max(mean.values())
+
+
+@pytest.mark.parametrize(("name", "least"), [("truths-sst2", 199), ("truths-mpnet", 60), ("truths-smollm2", 30)])
+def test_relevance_is_closer_to_shares_than_to_effects(name: str, least: int) -> None:
+    claims = {claim.claim: claim for claim in read_run(RESULTS / name).claims()}
+    for method in ("AttnLRP", "CP-LRP"):
+        claim = claims[f"{method} is closer to the Shapley value than to LOO"]
+        assert claim.holds
+        assert f"n = {least}" in claim.ours

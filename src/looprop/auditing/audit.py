@@ -47,12 +47,14 @@ def audit(
     """Explain one function written in several ways, and see which methods notice.
 
     m: a workbench, or a module or function on tensors. texts: its inputs.
+    methods: names, with options in brackets, or `Method` objects.
+    target, features, truncation: as in `Workbench.explain`.
     rewrites: names (None: all) or own `Rewrite` objects.
     precision: "float64" works on a copy of the model that computes in float64 throughout; "model" on the model itself,
         as it is.
     engine: who computes: "local" is this process, "ray" a cluster, rewrite by rewrite.
     checks: run the sanity checks, too. title: says which inputs these are.
-    advance: called with what comes next before every step.
+    progress: show a bar. advance: called with what comes next before every step.
 
     >>> import torch
     >>> def product(x):

@@ -21,8 +21,8 @@ class Agreement:
     """Explanations of several inputs, before and after.
 
     r: mean over inputs of Pearson's r, of those where it is defined; lowest_r: the lowest. change: the largest relative
-    change of any input. top: the share of inputs whose top token changes. refused: why there is nothing to compare; the
-    numbers are NaN then.
+    change of any input. top: the share of inputs whose top feature changes. refused: why there is nothing to compare;
+    the numbers are NaN then.
     """
 
     r: float = math.nan

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from looprop.auditing.result import Attempt, Audit, Checks, RewriteEffect
-from looprop.auditing.verdicts import MethodVerdict, percent
+from looprop.auditing.verdicts import percent, said_of
 from looprop.display import Cell, Column, card, correlation, escape, facts, fragment, mixed, page, paragraph, table
 
 FOOTER = (
@@ -12,7 +12,8 @@ FOOTER = (
     "on all inputs. Change: the largest difference of scores of any input, relative to its largest score. r: Pearson's "
     "correlation of the explanations before and after, mean over inputs."
 )
-SIGNS = {"invariant": "✓", "depends on the writing": "✗", "refused": "–", "not tested": "–"}
+FAINTEST = 0.2
+"""The strength of colour of the smallest change there is."""
 
 
 def audit_page(audit: Audit) -> str:
@@ -27,7 +28,8 @@ def audit_page(audit: Audit) -> str:
 
 def audit_fragment(audit: Audit) -> str:
     """For a notebook: verdicts and heat map."""
-    return fragment(f"<h2>{escape(_subtitle(audit))}</h2>" + verdict_table(audit) + heat_map(audit))
+    body = f"<h2>{escape(_subtitle(audit))}</h2>" + verdict_table(audit) + heat_map(audit)
+    return fragment(body, plain=plain_verdicts(audit))
 
 
 def _subtitle(audit: Audit) -> str:
@@ -38,7 +40,7 @@ def _subtitle(audit: Audit) -> str:
 
 
 def _body(audit: Audit) -> str:
-    same = f"“0” is a change of at most {audit.tolerance:.0e}. Hover for r and for how often the top token changes."
+    same = f"“0” is a change of at most {audit.tolerance:.0e}. Hover for r and for how often the top feature changes."
     parts = card(verdict_table(audit), title="Verdicts")
     if audit.applied:
         parts += card(heat_map(audit) + paragraph(same), title="How far explanations change, in % of the largest score")
@@ -48,21 +50,23 @@ def _body(audit: Audit) -> str:
     return parts + card(facts(_facts(audit)), title="Where the numbers come from")
 
 
+def plain_verdicts(audit: Audit) -> str:
+    """One line per method, as plain text."""
+    return "\n".join(f"{said_of(name, own)}  {name}: {own.sentence}" for name, own in audit.verdicts.items())
+
+
 def verdict_table(audit: Audit) -> str:
     """One line per method."""
     rows = [
-        [_signed(verdict), method, verdict.sentence, "; ".join(verdict.flags)]
+        [said_of(method, verdict), method, verdict.sentence, "; ".join(verdict.flags)]
         for method, verdict in audit.verdicts.items()
     ]
     return table(
         [Column(name) for name in ("verdict", "method", "under rewriting", "sanity checks it fails")],
         rows,
         sortable=False,
+        stacked=True,
     )
-
-
-def _signed(verdict: MethodVerdict) -> str:
-    return f"{SIGNS[verdict.word]} {verdict.word}"
 
 
 def heat_map(audit: Audit) -> str:
@@ -81,10 +85,11 @@ def heat_map(audit: Audit) -> str:
 def _heat_cell(effect: RewriteEffect, tolerance: float) -> str:
     if effect.refused:
         return f'<td class="heat outside" title="{escape(effect.refused)}">refused</td>'
-    kind, style = mixed(0.0 if effect.change <= tolerance else max(0.08, min(1.0, effect.change)))
+    # By its root, so that a change of one per cent is seen, in the dark too.
+    kind, style = mixed(0.0 if effect.change <= tolerance else max(FAINTEST, min(1.0, effect.change**0.5)))
     tip = (
         f"r {correlation(effect.r)}, lowest {correlation(effect.lowest_r)}; change {effect.change:.1e}; another top "
-        f"token in {percent(effect.top)}"
+        f"feature in {percent(effect.top)}"
     )
     return f'<td class="heat {kind}" style="{style}" title="{escape(tip)}">{change_text(effect.change, tolerance)}</td>'
 
@@ -140,7 +145,7 @@ def rewrites_table(attempts: Sequence[Attempt]) -> str:
         proof = [Cell(value, text=_tiny(value)) for value in (attempt.logits, attempt.gradient)]
         places = Cell(len(attempt.places), text=str(len(attempt.places)))
         rows.append([attempt.rewrite, attempt.summary, outcome, places, *proof])
-    return table(columns, rows, sortable=False)
+    return table(columns, rows, sortable=False, stacked=True)
 
 
 def _tiny(value: float) -> str:
@@ -161,7 +166,7 @@ def _unsupported(attempts: Sequence[Attempt]) -> str:
 def _all_rows(effects: Sequence[RewriteEffect]) -> str:
     columns = [
         Column(name)
-        for name in ("method", "rewrite", "mean r", "lowest r", "largest change", "other top token", "r to LOO")
+        for name in ("method", "rewrite", "mean r", "lowest r", "largest change", "other top feature", "r to LOO")
     ]
     rows: list[list[str | Cell]] = []
     for effect in effects:

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from looprop.display.data import correlation
+from looprop.methods.names import CATALOGUE
+from looprop.naming import split_name
 
 if TYPE_CHECKING:
     from looprop.auditing.result import Checks, RewriteEffect
 
 Word = Literal["invariant", "depends on the writing", "refused", "not tested"]
 
+SIGNS: dict[Word, str] = {"invariant": "✓", "depends on the writing": "✗", "refused": "–", "not tested": "–"}
+BLIND = "hardly looks at the model"
 # An explanation that stays like this, however many of the model's weights are shuffled, does not look at the model.
 IGNORES = 0.9
 # A method that promises completeness and leaves out more than this share of the output does not keep its word.
@@ -33,6 +37,26 @@ class MethodVerdict:
     word: Word
     sentence: str
     flags: tuple[str, ...] = ()
+
+
+def is_blind(method: str, verdict: MethodVerdict) -> bool:
+    """Does a method say the same whatever the model is? Then it is no wonder that rewriting changes nothing."""
+    name = split_name(method)[0]
+    knows_nothing = name in CATALOGUE and CATALOGUE[name].kind == "none"
+    return verdict.word == "invariant" and (knows_nothing or any(flag.startswith(BLIND) for flag in verdict.flags))
+
+
+def sign_of(method: str, verdict: MethodVerdict) -> str:
+    """A tick for an explanation that stays and looks at the model, a cross for one that changes, a dash where there is
+    nothing to tick: refused, not tested, or blind to the model.
+    """
+    return "–" if is_blind(method, verdict) else SIGNS[verdict.word]
+
+
+def said_of(method: str, verdict: MethodVerdict) -> str:
+    """The verdict in a few words behind its sign."""
+    blind = ", but blind" if is_blind(method, verdict) else ""
+    return f"{sign_of(method, verdict)} {verdict.word}{blind}"
 
 
 def judge(effects: Sequence[RewriteEffect], checks: Checks, tolerance: float) -> MethodVerdict:
@@ -55,7 +79,7 @@ def judge(effects: Sequence[RewriteEffect], checks: Checks, tolerance: float) ->
     changed = [effect for effect in known if effect.change > tolerance]
     sentence = f"another explanation under {len(changed)} of {len(known)} rewrites, most under {worst.rewrite}"
     sentence += f": scores change by up to {percent(worst.change)}, mean r {correlation(worst.r)}"
-    sentence += f", another top token in {percent(worst.top)} of the inputs" if worst.top else ""
+    sentence += f", another top feature in {percent(worst.top)} of the inputs" if worst.top else ""
     return MethodVerdict("depends on the writing", sentence + lost, flags)
 
 
@@ -99,10 +123,7 @@ def _ignores(checks: Checks) -> str:
     if not checks.randomised or not all(r >= IGNORES for r in checks.randomised):
         return ""
     agrees = ", ".join(map(correlation, checks.randomised))
-    return (
-        "hardly looks at the model: its explanation stays while the weights are shuffled, from the last layer to all "
-        f"(r {agrees})"
-    )
+    return f"{BLIND}: its explanation stays while the weights are shuffled, from the last layer to all (r {agrees})"
 
 
 def _batched(checks: Checks, tolerance: float) -> str:

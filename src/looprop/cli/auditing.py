@@ -161,10 +161,11 @@ def show_audit(result: "Audit", *, no_color: bool) -> None:
 
 
 def _show_verdicts(result: "Audit", console: "Console") -> None:
-    from looprop.auditing.page import SIGNS
+    from looprop.auditing.verdicts import is_blind, sign_of
 
     for name, verdict in result.verdicts.items():
-        console.print(f"{SIGNS[verdict.word]} {name}: {verdict.sentence}", markup=False)
+        blind = "; but it is blind to the model" if is_blind(name, verdict) else ""
+        console.print(f"{sign_of(name, verdict)} {name}: {verdict.sentence}{blind}", markup=False)
         for flag in verdict.flags:
             console.print(f"    ! {flag}", markup=False)
 

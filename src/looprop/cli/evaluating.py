@@ -1,7 +1,7 @@
 """`looprop evaluate`: methods on a data set, measured against what the model does when features are removed."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,6 @@ from looprop.cli.options import (
     Json,
     Limit,
     Methods,
-    Model,
     NoColor,
     Seed,
     Split,
@@ -26,6 +25,16 @@ from looprop.cli.shell import command, load_bench, progress, say
 from looprop.cli.summaries import check_success, hand_out
 from looprop.methods.names import COMPARED
 from looprop.naming import split_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from looprop.evaluation.setup import Setup
+    from looprop.inputs import Dataset
+    from looprop.workbench import Workbench
+
+LONG = 20.0
+"""Seconds from which on a run says beforehand what it will cost."""
 
 Data = Annotated[str, typer.Argument(help="sst2, imdb, demo, or a file of texts (.txt, .csv, .tsv, .jsonl, .parquet).")]
 Metrics = Annotated[
@@ -47,6 +56,15 @@ References = Annotated[
         show_default=False,
     ),
 ]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="A folder or a hub id; repeat to compare models. [default: the embedded sentiment model]",
+        show_default=False,
+    ),
+]
 Curves = Annotated[str, typer.Option(help="What the curves remove step by step: token, word or chunk:N.")]
 Removal = Annotated[
     str | None,
@@ -65,7 +83,7 @@ def evaluate(
     method: Methods = None,
     metric: Metrics = None,
     reference: References = None,
-    model: Model = None,
+    model: Models = None,
     limit: Limit = None,
     seed: Seed = 0,
     split: Split = None,
@@ -94,30 +112,54 @@ def evaluate(
     chosen = choose_engine(engine, address, workers)
     texts = read_data(data, split=split, column=column, limit=limit, seed=seed)
     with progress("loading the model"):
-        bench = load_bench(model)
+        benches = [load_bench(name) for name in model] if model else [load_bench(None)]
     from looprop.evaluation.evaluate import evaluate as measure
     from looprop.evaluation.setup import make_setup
     from looprop.running.engines import describe
 
     references = None if reference is None else [name for given in reference for name in split_names(given)]
-    for dear in make_setup(methods, metric, references=references).dear:
+    setup = make_setup(methods, metric, references=references)
+    for dear in setup.dear:
         say(f"the metrics need {dear}")
-    with progress("explaining and measuring", len(texts)) as advance:
-        result = measure(
-            bench,
+    say_cost(benches, texts, setup)
+    with progress("explaining and measuring", len(texts) * len(benches)) as advance:
+        models: Any = benches if len(benches) > 1 else benches[0]
+        result = measure(  # type: ignore[call-overload]
+            models,
             texts,
             methods=methods,
             metrics=metric,
             references=references,
             yardsticks=yardsticks,
-            protocol=protocol,  # type: ignore[arg-type]
+            protocol=protocol,
             curve_features=curves,
-            removal=removal,  # type: ignore[arg-type]
+            removal=removal,
             seed=seed,
             engine=chosen,
             progress=advance,
         )
-    if account := result.about.get("engine"):
-        say(f"computed on {describe(account)}")
+    for own in result.values() if len(benches) > 1 else [result]:
+        if account := own.about.get("engine"):
+            say(f"computed on {describe(account)}")
     check_success(result)
     hand_out(result, out=out, html=html, json_=json_, no_color=no_color)
+
+
+def say_cost(benches: "Sequence[Workbench]", texts: "Dataset", setup: "Setup") -> None:
+    """What a long run will cost at most, from one forward pass of a text of middling length; of a short one nothing."""
+    from looprop.errors import LoopropError
+    from looprop.estimating import estimate_run, spoken
+
+    middling = sorted((example.text for example in texts), key=lambda text: len(str(text)))[len(texts) // 2]
+    seconds = passes = 0.0
+    for bench in benches:
+        try:
+            subject = bench.subject(middling, truncation=True)
+            curves = bool(setup.needs & {"morf_curve", "lerf_curve", "player_curve"})
+            found = estimate_run(subject, list(setup.made.values()), curves=curves, texts=len(texts))
+        except LoopropError:  # the run itself will say what is wrong
+            return
+        seconds, passes = seconds + found.seconds, passes + found.passes
+    if seconds >= LONG:
+        said = f"at most {passes:,.0f} forward passes, about {spoken(seconds)} on this machine"
+        say(f"{len(texts)} texts by {len(setup.made)} methods: {said}; --limit N takes fewer")

@@ -118,3 +118,13 @@ def _write(runs: list[Path], out: Path | None) -> None:
         written = write_report(*runs, out=out)
     for path in written:
         say(f"wrote {path}")
+    _say_verdicts(runs)
+
+
+def _say_verdicts(runs: list[Path]) -> None:
+    """What became of the claims, as the page has them."""
+    from looprop.study.run import read_run
+
+    for run in map(read_run, runs):
+        for claim in run.claims():
+            say(f"{claim.verdict}: {claim.claim} ({claim.ours})")

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 UNASKED = 128
 """Leave-one-out is added to several methods without being asked for up to so many forward passes."""
 
+FEW = 40
+"""Forward passes up to which nothing is said of the cost before it is spent."""
+LONG = 10.0
+"""Seconds from which on something is."""
+
 Text = Annotated[str | None, typer.Argument(help="The text to explain; - reads standard input.", show_default=False)]
 Target = Annotated[
     str | None,
@@ -126,6 +131,7 @@ def explain(
     wanted = _wanted(bench, given, target, continuation, generate)
     item = (given, pair) if pair is not None else given
     methods = _with_loo(methods, loo, lambda: _count(bench, item, wanted, features, truncate))
+    say_cost(bench, item, methods, wanted, features, truncate)
     found = explain_by(bench, item, methods, wanted, features, truncate, check, by_default=not method)
     if interactions:
         _add_interactions(found, bench, item, wanted, features, truncate)
@@ -150,6 +156,25 @@ def _with_loo(methods: list[str], wanted: bool | None, count: Callable[[], int])
         )
         return methods
     return ["loo", *methods]
+
+
+def say_cost(
+    bench: "Workbench", item: Any, methods: list[str], target: "TargetLike", features: str, truncate: bool
+) -> None:
+    """What long work will cost, before it begins: forward passes of each method, and seconds from one; nothing where
+    there is little to do.
+    """
+    from looprop.estimating import one_pass, spoken, stated_cost
+    from looprop.methods.registry import make_method
+
+    subject = bench.subject(item, target=target, features=features, truncation=truncate)
+    passes = {name: stated_cost(subject, make_method(name))[0] for name in methods}
+    if sum(passes.values()) < FEW:
+        return
+    seconds = sum(passes.values()) * one_pass(subject)
+    if seconds >= LONG:
+        each = ", ".join(f"{name} {count:.0f}" for name, count in passes.items())
+        say(f"at most {sum(passes.values()):.0f} forward passes ({each}), about {spoken(seconds)}")
 
 
 def _count(bench: "Workbench", item: Any, target: "TargetLike", features: str, truncate: bool) -> int:

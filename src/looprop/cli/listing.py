@@ -5,31 +5,35 @@ second.
 import json
 import shutil
 import textwrap
+from dataclasses import asdict
 
 import typer
 
 from looprop.cli.options import Debug, Json
 from looprop.cli.shell import command
-from looprop.methods.names import CATALOGUE
+from looprop.methods.names import CATALOGUE, About
 
 
 @command
 def methods(json_: Json = False, debug: Debug = False) -> None:
-    """List the methods, with what each costs."""
+    """List the methods, with what each costs and its options."""
     if json_:
-        found = [{"name": e.name, "summary": e.summary, "cost": e.cost} for e in CATALOGUE.values()]
+        found = [
+            {"name": e.name, "summary": e.summary, "cost": e.cost, "options": [asdict(option) for option in e.options]}
+            for e in CATALOGUE.values()
+        ]
         typer.echo(json.dumps({"schema": "looprop.methods", "version": 1, "methods": found}, indent=1))
         return
-    rows = [("method", "cost", "what it is"), *((e.name, e.cost, e.summary) for e in CATALOGUE.values())]
+    rows = [("method", "cost", "what it is", ""), *(_row(about) for about in CATALOGUE.values())]
     first, second = (2 + max(len(row[column]) for row in rows) for column in (0, 1))
     width = max(shutil.get_terminal_size().columns - first - second, 30)
-    for name, cost, summary in rows:
-        typer.echo(
-            f"{name:{first}}{cost:{second}}"
-            + textwrap.fill(summary, width).replace("\n", "\n" + " " * (first + second))
-        )
-    typer.echo("\nCost in forward passes; F: features, T: tokens.")
-    typer.echo(
-        "Options stand in brackets: ig[steps=20], lrp[cp=4-6], lrp[plan=FILE], cp-lrp[linear=gamma],\n"
-        "gim[baseline=space], looprop[rows=16]."
-    )
+    for name, cost, summary, options in rows:
+        lines = textwrap.wrap(summary, width)
+        lines += textwrap.wrap(options, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+        typer.echo(f"{name:{first}}{cost:{second}}" + ("\n" + " " * (first + second)).join(lines))
+    typer.echo("\nCost in forward passes; F: features, T: tokens, S: special ones. Options with their defaults stand")
+    typer.echo("below each method, and in brackets after its name: ig[steps=20;baseline=pad], lrp[cp=4-6].")
+
+
+def _row(about: About) -> tuple[str, str, str, str]:
+    return about.name, about.cost, about.summary, ", ".join(map(str, about.options))

@@ -14,6 +14,12 @@ Models = Annotated[
         "--model", metavar="NAME", help="A folder or a hub id; several stand side by side.", show_default=False
     ),
 ]
+Images = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--image", metavar="FILE", help="A picture to choose in the page; more can be given there.", show_default=False
+    ),
+]
 Host = Annotated[str, typer.Option(help="Where to listen; anything but this machine itself lets others in.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
 Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
@@ -23,6 +29,7 @@ RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Let a mod
 @command
 def serve(
     model: Models = None,
+    image: Images = None,
     host: Host = "127.0.0.1",
     port: Port = 8765,
     open_: Open = False,
@@ -34,39 +41,33 @@ def serve(
     Only this machine can ask, and only with the token in the address that is printed. Ctrl-C ends it.
     """
     try:
+        import PIL
         import starlette
         import uvicorn
     except ImportError as error:
         raise InputError("looprop serve needs more packages: pip install 'looprop[serve]'") from error
-    del starlette
-    from looprop.serving.guard import is_loopback, known_hosts, new_token
-    from looprop.serving.listening import address_of, bound_socket
+    del PIL, starlette, uvicorn
+    from looprop.serving.guard import is_loopback, new_token
+    from looprop.serving.listening import address_to_open, bound_socket
 
     if not is_loopback(host):
         say(
             f"looprop: warning: {host} can be reached from other machines. Whoever has the token can put work on this "
             "one and read what is typed; nothing is encrypted. Better: keep 127.0.0.1 and use ssh -L."
         )
-    listening = bound_socket(host, port)
-    with progress("loading the model"):
-        wanted: list[str | None] = list(model or []) or [None]
-        benches = {name or "embedded": load_bench(name, trust_remote_code=trust_remote_code) for name in wanted}
-    from looprop.serving.app import Explorer
+    with bound_socket(host, port) as listening:
+        with progress("loading the model"):
+            from looprop.serving.app import Explorer
+            from looprop.serving.reproduction import EMBEDDED
+            from looprop.serving.running import run
 
-    token = new_token()
-    taken = listening.getsockname()[1]
-    explorer = Explorer(benches, token=token)
-    config = uvicorn.Config(
-        explorer.application(known_hosts(host, taken)),
-        log_level="debug" if debug else "error",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=2,
-        limit_concurrency=100,
-    )
-    address = address_of(host, taken, token)
-    say(f"looprop: {address}")
-    say("looprop: Ctrl-C ends it")
-    if open_:
-        typer.launch(address)
-    uvicorn.Server(config).run(sockets=[listening])
+            wanted: list[str | None] = list(model or []) or [None]
+            benches = {name or EMBEDDED: load_bench(name, trust_remote_code=trust_remote_code) for name in wanted}
+            explorer = Explorer(benches, token=new_token(), images=image or (), trusted=trust_remote_code)
+        address = address_to_open(host, listening.getsockname()[1], explorer.token)
+        say(f"looprop: {address}")
+        say("looprop: Ctrl-C ends it")
+        if open_:
+            typer.launch(address)
+        run(explorer, listening, host, debug=debug)
+    say("looprop: ended")

@@ -5,6 +5,7 @@ of, `strips` the text in colour, `prompts` a prompt beside its answer, `terminal
 pictures. The last two need rich and matplotlib, and are imported where they are used.
 """
 
+from looprop.display.charts import Line, line_chart
 from looprop.display.colour import DARK, LIGHT, TERMINAL, Scale, colour_of
 from looprop.display.data import (
     Cell,
@@ -23,6 +24,7 @@ from looprop.display.html import (
     facts,
     fragment,
     heat_table,
+    meanings,
     mixed,
     page,
     paragraph,
@@ -45,6 +47,7 @@ __all__ = [
     "TERMINAL",
     "Cell",
     "Column",
+    "Line",
     "PromptView",
     "Said",
     "Scale",
@@ -65,6 +68,8 @@ __all__ = [
     "facts",
     "fragment",
     "heat_table",
+    "line_chart",
+    "meanings",
     "mixed",
     "number",
     "page",

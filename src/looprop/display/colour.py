@@ -23,9 +23,13 @@ class Scale:
 
 
 LIGHT = Scale(negative="#4292d8", zero="#ffffff", positive="#ee7a30", text="#12161c")
+"""The scale of pages and pictures on white."""
+
 DARK = Scale(negative="#1c6cb8", zero="#1d2229", positive="#b5500e", text="#ffffff")
-# Terminals have a background of their own: chips start at a middle grey that stands out on black and on white.
+"""The scale of pages in dark colours."""
+
 TERMINAL = Scale(negative="#4a9ae0", zero="#a9adb3", positive="#f08236", text="#000000")
+"""The scale of terminals, which have a background of their own: chips start at a grey that stands out on any."""
 
 
 def parse(colour: str) -> RGB:

@@ -9,16 +9,34 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An image in patches.
+
+    png: its file in base64. rows, columns: of the patches, from the top left. wide, high: the share of the image that
+    they cover. cells: the patches of each feature, by number.
+    """
+
+    png: str
+    rows: int
+    columns: int
+    wide: float = 1.0
+    high: float = 1.0
+    cells: Sequence[Sequence[int]] = ()
+
+
+@dataclass(frozen=True)
 class Strip:
     """Features in order of position, one score each.
 
     special: features that the tokenizer added, shown in a quieter way.
-    joined: no space before this feature (a piece that continues a word).
+    joined: no space before this feature (a piece that continues a word). breaks: line breaks before each feature.
     outside_scale: shown, but without a say in the colour scale (the first token of a language model is an attention
         sink).
     known: true leave-one-out by feature, where some was computed to check the scores; verdict: what they say of r.
     name: the method; facts: what is printed beside it; r, r_shapley: its correlations with leave-one-out and with the
-        Shapley value, None where not known.
+        Shapley value, None where not known. removal: how that leave-one-out removes, where another than the method's.
+    alike: its scores are in the unit of the target, as those of other methods are.
+    picture: what features are patches of, if they are.
     """
 
     features: Sequence[str]
@@ -32,11 +50,17 @@ class Strip:
     r_shapley: float | None = None
     known: Mapping[int, float] = field(default_factory=dict)
     verdict: str = ""
+    breaks: Sequence[int] = ()
+    removal: str = ""
+    alike: bool = True
+    picture: Picture | None = None
 
     def is_special(self, index: int) -> bool:
+        """Was this feature added by the tokenizer?"""
         return bool(self.special) and self.special[index]
 
     def is_joined(self, index: int) -> bool:
+        """Does this feature go on with the word before it?"""
         return bool(self.joined) and self.joined[index]
 
     @property
@@ -64,13 +88,14 @@ class Column:
     """A column of a table.
 
     bars: on pages each number is also drawn from zero, on the column's own scale; tip: explains the heading;
-    order: "ascending" or "descending" if the rows come sorted by this column.
+    order: "ascending" or "descending" if the rows come sorted by this column; under: small below the heading, on pages.
     """
 
     name: str
     bars: bool = False
     tip: str = ""
     order: str = "none"
+    under: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,9 +121,10 @@ class Cell:
 
 
 def estimated(mean: float, low: float, high: float, *, count: int, undefined: int = 0, best: bool = False) -> Cell:
-    """The cell of a mean over examples: its interval, and on hover the number of examples behind it."""
+    """The cell of a mean over examples: its interval below it, and on hover the number of examples behind it."""
     tip = f"{number(low)} to {number(high)}, n = {count}" + (f", undefined on {undefined}" if undefined else "")
-    return Cell(mean, low, high, text=two_decimals(mean), tip=tip, best=best)
+    under = f"[{two_decimals(low)}, {two_decimals(high)}]" if math.isfinite(low) and math.isfinite(high) else ""
+    return Cell(mean, low, high, text=two_decimals(mean), tip=tip, best=best, under=under)
 
 
 def spans(rows: Sequence[Sequence[str | Cell]]) -> list[tuple[float, float]]:
@@ -170,7 +196,8 @@ def agreements(shown: Strip) -> list[tuple[str, str]]:
     >>> agreements(Strip(["a"], [1.0], r=0.5)), agreements(Strip(["a"], [1.0], r=1.0, r_shapley=-0.25))
     ([('r to LOO', '+0.50')], [('r to LOO', '+1.00'), ('r to Shapley', '−0.25')])
     """
-    known = (("r to LOO", shown.r), ("r to Shapley", shown.r_shapley))
+    loo = f"r to LOO by {shown.removal}" if shown.removal else "r to LOO"
+    known = ((loo, shown.r), ("r to Shapley", shown.r_shapley))
     return [(name, correlation(r)) for name, r in known if r is not None]
 
 

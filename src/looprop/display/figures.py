@@ -18,6 +18,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from looprop.display.colour import LIGHT, colour_of
 from looprop.display.data import Strip, agreements, number, visible
+from looprop.display.picture_figures import picture_axes, picture_figure
 
 QUIET = "#5b6470"
 LINE_HEIGHT = 0.36  # inches
@@ -53,14 +54,34 @@ def style() -> Iterator[None]:
 
 
 def strip_figure(shown: Strip, *, title: str = "", width: float = 9.0) -> Figure:
-    """The text in colour, wrapped to `width` inches, with a legend below."""
+    """The text in colour, wrapped to `width` inches, with a legend below; of an image its heat map."""
+    if shown.picture is not None:
+        return _pictures([(shown.name, shown)], title)
     return _strips(((None, shown),), shown.scale, title=title, width=width)
 
 
 def comparison_figure(strips: Sequence[Strip], *, title: str = "", width: float = 9.0) -> Figure:
     """Methods below each other, each on its own scale, with its r to each reference where that is known."""
     named = [("   ".join([shown.name, *(f"{name} {r}" for name, r in agreements(shown))]), shown) for shown in strips]
+    if all(shown.picture is not None for shown in strips) and strips:
+        return _pictures(named, title)
     return _strips(named, None, title=title, width=width)
+
+
+def _pictures(named: Sequence[tuple[str, Strip]], title: str) -> Figure:
+    with style():
+        return picture_figure(named, title=title)
+
+
+class ShownAxes(Axes):
+    """Axes that a notebook shows: the picture of their figure."""
+
+    name = "looprop"
+
+    def _repr_png_(self) -> bytes:
+        figure = self.get_figure(root=True)
+        assert figure is not None
+        return to_bytes(figure, "png", dpi=120)
 
 
 def _strips(named: Sequence[tuple[str | None, Strip]], scale: float | None, *, title: str, width: float) -> Figure:
@@ -159,12 +180,18 @@ def colour_map() -> ListedColormap:
 
 
 def bars(shown: Strip, axes: Axes | None = None, *, limit: int = 40) -> Axes:
-    """One horizontal bar per feature, from top to bottom in order of position; of long inputs the `limit` strongest."""
+    """One horizontal bar per feature, from top to bottom in order of position; of long inputs the `limit` strongest. Of
+    an image its heat map.
+    """
+    if shown.picture is not None:
+        own = axes or Figure(figsize=(4.4, 4.6), layout="constrained").add_subplot(axes_class=ShownAxes)
+        return picture_axes(shown, own, title=shown.name)
     kept = sorted(shown.strongest_first()[:limit])
     scores = [0.0 if math.isnan(shown.scores[i]) else shown.scores[i] for i in kept]
     with style():
         if axes is None:
-            axes = Figure(figsize=(6.0, 0.8 + 0.24 * max(len(kept), 3)), layout="constrained").add_subplot()
+            size = (6.0, 0.8 + 0.24 * max(len(kept), 3))
+            axes = Figure(figsize=size, layout="constrained").add_subplot(axes_class=ShownAxes)
         colours = [LIGHT.positive if score > 0 else LIGHT.negative for score in scores]
         edges = ["#8b939e" if i in shown.outside_scale else "none" for i in kept]
         axes.barh(range(len(kept)), scores, color=colours, edgecolor=edges, height=0.72)

@@ -29,7 +29,7 @@ def escape(text: str) -> str:
 @cache
 def style() -> str:
     """The style sheet, with the colours of the scale filled in."""
-    text = _asset("looprop.css")
+    text = asset("looprop.css")
     for name, scale in (("light", LIGHT), ("dark", DARK)):
         for part in ("negative", "zero", "positive", "text"):
             text = text.replace(f"@{name}.{part}@", getattr(scale, part))
@@ -38,19 +38,29 @@ def style() -> str:
 
 @cache
 def script() -> str:
-    return _asset("looprop.js")
+    return asset("looprop.js")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file beside this one."""
     return files("looprop.display").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def page(title: str, body: str, *, subtitle: str = "", words: bool = False, footer: str = "", more: str = "") -> str:
+def page(
+    title: str,
+    body: str,
+    *,
+    subtitle: str = "",
+    words: bool = False,
+    scales: bool = False,
+    footer: str = "",
+    more: str = "",
+) -> str:
     """A whole page. `title`, `subtitle` and `footer` are plain text, `body` is HTML; `words` adds the token/word
-    switch, `more` the style and script of that name to those of every page.
+    switch, `scales` that of one colour scale, `more` the style and script of that name to those of every page.
     """
-    own_style, own_script = (_asset(f"{more}.css"), _asset(f"{more}.js")) if more else ("", "")
-    switch = word_switch() if words else ""
+    own_style, own_script = (asset(f"{more}.css"), asset(f"{more}.js")) if more else ("", "")
+    switch = (word_switch() if words else "") + (scale_switch() if scales else "")
     below = f'<p class="subtitle">{escape(subtitle)}</p>' if subtitle else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -60,13 +70,21 @@ def page(title: str, body: str, *, subtitle: str = "", words: bool = False, foot
         '<body class="looprop"><main>\n<header><div class="titles"><span '
         f'class="brand">looprop</span><h1>{escape(title)}</h1>{below}</div>'
         f'<div class="controls">{switch}<button type="button" id="theme">Theme</button></div></header>\n'
-        f"{body}\n<footer>{escape(footer)}</footer>\n</main>\n<script>\n{script()}{own_script}</script>\n</body>\n</html>\n"
+        f"{body}\n<footer>{escape(footer)}</footer>\n</main>\n<script>\n{script()}{asset('page.js')}{own_script}</script>\n"
+        "</body>\n</html>\n"
     )
 
 
-def fragment(body: str) -> str:
-    """Output for a notebook cell: the same look, no script, no effect on anything around it."""
-    return f'<div class="looprop fragment"><style>{style()}</style>{body}</div>'
+def fragment(body: str, *, plain: str = "") -> str:
+    """Output for a notebook cell, in a shadow root: no style goes in or out. `body` is HTML.
+
+    plain: what is shown instead where the notebook runs no scripts (one that is not trusted).
+    """
+    inside = f'<style>:host{{all:initial;display:block}}\n{style()}</style><div class="looprop fragment">{body}</div>'
+    return (
+        f"<div data-looprop><template>{inside}</template><pre>{escape(plain)}</pre>"
+        f"<script>(() => {{{script()}{asset('theme.js')}{asset('notebook.js')}}})();</script></div>"
+    )
 
 
 def card(body: str, *, title: str = "") -> str:
@@ -81,6 +99,12 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     return f'<dl class="facts">{items}</dl>' if items else ""
 
 
+def meanings(pairs: Iterable[tuple[str, str]]) -> str:
+    """What the columns of a table mean: names and sentences, as plain text."""
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>" for name, said in pairs)
+    return f'<dl class="meanings">{items}</dl>' if items else ""
+
+
 def paragraph(text: str) -> str:
     """A paragraph of plain text."""
     return f"<p>{escape(text)}</p>"
@@ -91,36 +115,62 @@ def word_switch() -> str:
     return '<label class="switch"><input type="checkbox" class="word-switch">Whole words</label>'
 
 
+def scale_switch() -> str:
+    """Colours all methods on one scale; a check box too."""
+    return '<label class="switch"><input type="checkbox" class="scale-switch">One scale for all</label>'
+
+
+def folded(body: str, said: str) -> str:
+    """HTML that is shown on demand; `said` is plain text."""
+    return f"<details><summary>{escape(said)}</summary>{body}</details>"
+
+
 def table(
     columns: Sequence[Column],
     rows: Sequence[Sequence[str | Cell]],
     *,
     strong: frozenset[int] = frozenset(),
     sortable: bool = True,
+    keys: Sequence[str] | None = None,
+    lines: Sequence[str] | None = None,
+    stacked: bool = False,
 ) -> str:
-    """A table; a string cell is plain text, a `Cell` a number; `strong` rows are set in bold."""
+    """A table; a string cell is plain text, a `Cell` a number; `strong` rows are set in bold.
+
+    keys: names of features, one per row, by which the script links it to their marks in a text or picture; lines: of
+    lines of a chart. stacked: in a narrow window each row is a block of its own, for rows of sentences.
+    """
     numeric = [any(isinstance(row[j], Cell) for row in rows) for j in range(len(columns))]
     head = ""
     for column, is_number in zip(columns, numeric, strict=True):
         attributes = (' class="num"' if is_number else "") + (f' title="{escape(column.tip)}"' if column.tip else "")
         # Names are first sorted from a to z, numbers from the largest down.
         attributes += (f' aria-sort="{column.order}"' + ("" if is_number else " data-first")) if sortable else ""
-        head += f"<th{attributes}>{escape(column.name)}</th>" + ('<th class="wide"></th>' if column.bars else "")
+        under = f"<small>{escape(column.under)}</small>" if column.under else ""
+        head += f"<th{attributes}>{escape(column.name)}{under}</th>" + ('<th class="wide"></th>' if column.bars else "")
     scales = spans(rows)
     body = ""
     for i, (row, shown) in enumerate(zip(rows, texts(rows), strict=True)):
-        cells = "".join(_cell(*parts) for parts in zip(row, shown, columns, scales, strict=True))
-        body += ('<tr class="strong">' if i in strong else "<tr>") + cells + "</tr>"
-    return f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        cells = "".join(_cell(*parts, stacked) for parts in zip(row, shown, columns, scales, strict=True))
+        key = f' data-feature="{escape(keys[i])}"' if keys else ""
+        key += f' data-line="{escape(lines[i])}"' if lines else ""
+        body += (f'<tr class="strong"{key}>' if i in strong else f"<tr{key}>") + cells + "</tr>"
+    kind = "data stack" if stacked else "data"
+    return (
+        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
 
 
-def _cell(cell: str | Cell, text: str, column: Column, span: tuple[float, float]) -> str:
+def _cell(cell: str | Cell, text: str, column: Column, span: tuple[float, float], stacked: bool) -> str:
+    label = f' data-label="{escape(column.name)}"' if stacked else ""
     if isinstance(cell, str):
         short = ' class="short"' if len(cell) <= SHORT else ""
-        return f"<td{short}>{escape(text)}</td>" + ("<td></td>" if column.bars else "")
+        return f"<td{short}{label}>{escape(text)}</td>" + ("<td></td>" if column.bars else "")
     tip = f' title="{escape(cell.tip)}"' if cell.tip else ""
     under = f"<small>{escape(cell.under)}</small>" if cell.under else ""
-    shown = f'<td class="num{" best" if cell.best else ""}" data-sort="{cell.value}"{tip}>{escape(text)}{under}</td>'
+    shown = (
+        f'<td class="num{" best" if cell.best else ""}" data-sort="{cell.value}"{tip}{label}>{escape(text)}{under}</td>'
+    )
     return shown + (f"<td>{bar(cell, span)}</td>" if column.bars else "")
 
 
@@ -150,10 +200,12 @@ def heat_table(
     corner: str = "",
     scales: Sequence[float] | None = None,
     uncoloured: frozenset[int] = frozenset(),
+    key: str = "",
 ) -> str:
     """A heat map with its numbers: values[i][j] coloured on scale j (the largest magnitude of the column unless given).
 
-    uncoloured: rows that are shown without colour and have no say in the scale.
+    uncoloured: rows that are shown without colour and have no say in the scale. key: the first letter of the features'
+    names, where rows are features that are marked elsewhere.
     """
     if scales is None:
         coloured = [
@@ -168,7 +220,8 @@ def heat_table(
         cells = "".join(
             heat_cell(value, scale, coloured=i not in uncoloured) for value, scale in zip(row, scales, strict=True)
         )
-        body += f'<tr><td data-sort="{i}">{escape(name)}</td>{cells}</tr>'
+        linked = f' data-feature="{key}{i}"' if key else ""
+        body += f'<tr{linked}><td data-sort="{i}">{escape(name)}</td>{cells}</tr>'
     return f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 

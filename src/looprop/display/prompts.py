@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from looprop.display.data import aligned, number
-from looprop.display.html import card, escape, facts, mixed, page
+from looprop.display.html import asset, card, escape, facts, mixed, page
 from looprop.display.prompt_data import UNLIKELY, PromptView, Said, Span, change, likelihood, percent, shortened
 
 SHOWN = 8
@@ -36,11 +36,14 @@ def prompt_page(title: str, view: PromptView, *, subtitle: str = "", footer: str
 
 
 def prompt_frame(title: str, view: PromptView, *, subtitle: str = "", height: int = FRAME_HEIGHT) -> str:
-    """The same for a notebook cell, in a frame of its own: no style goes in or out, and its script touches nothing."""
+    """The same for a notebook cell, in a frame of its own: no style goes in or out, and its script touches nothing.
+    The frame says how high it would like to be, and is told the notebook's theme. height: in pixels, at first.
+    """
     inside = html.escape(prompt_page(title, view, subtitle=subtitle, framed=True), quote=True)
     return (
-        f'<iframe sandbox="allow-scripts" title="{escape(title)}" srcdoc="{inside}" '
+        f'<div data-looprop-frame><iframe sandbox="allow-scripts" title="{escape(title)}" srcdoc="{inside}" '
         f'style="width:100%;height:{height}px;border:1px solid #8884;border-radius:10px;resize:vertical"></iframe>'
+        f"<script>(() => {{{asset('theme.js')}{asset('frame.js')}}})();</script></div>"
     )
 
 

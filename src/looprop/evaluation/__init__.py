@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from looprop.evaluation.example import Task, evaluate_example
     from looprop.evaluation.gallery import gallery_page, measured_explanations
     from looprop.evaluation.known_shares import KnownShapley, known_shapley
+    from looprop.evaluation.models import ModelEvaluations
     from looprop.evaluation.result import Evaluation
     from looprop.evaluation.setup import METRICS, Setup
     from looprop.evaluation.summary import MethodSummary
@@ -21,6 +22,7 @@ _HOMES = {
     "Evaluation": "looprop.evaluation.result",
     "KnownShapley": "looprop.evaluation.known_shares",
     "MethodSummary": "looprop.evaluation.summary",
+    "ModelEvaluations": "looprop.evaluation.models",
     "Setup": "looprop.evaluation.setup",
     "Task": "looprop.evaluation.example",
     "evaluate_example": "looprop.evaluation.example",
@@ -34,6 +36,7 @@ __all__ = [
     "Evaluation",
     "KnownShapley",
     "MethodSummary",
+    "ModelEvaluations",
     "Setup",
     "Task",
     "evaluate_example",

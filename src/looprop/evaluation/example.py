@@ -208,7 +208,7 @@ def _rows(
             case = cases[label]
             turned = [metric.flipped(case) for metric in metrics if metric.name == "loo-r-paper"]
             own |= {metric.name: metric(case) for metric in metrics}
-            own |= {"flipped": turned[0] if turned else None, "scores": of.scores.tolist()}
+            own |= {"flipped": turned[0] if turned else None, "scores": of.scores.tolist(), **_curves(setup, case)}
         rows.append({**_failed(task, setup, label, of.error), **common, **own})
     return rows
 
@@ -269,7 +269,18 @@ def _failed(task: Task, setup: Setup, label: str, error: str) -> Row:
         "error": error,
         "scores": [],
         "loo": [],
+        **_curves(setup, None),
     }
+
+
+def _curves(setup: Setup, case: Case | None) -> Row:
+    """The removal curves of a case, where they are kept; none of an example that failed."""
+    found: Row = {}
+    for name in ("morf_curve", "lerf_curve"):
+        if setup.keep_curves and name in setup.needs:
+            curve = getattr(case, name, None)
+            found[name] = [] if curve is None else curve.tolist()
+    return found
 
 
 def _said(error: BaseException) -> str:

@@ -1,11 +1,28 @@
-"""The summary of an evaluation as a table, the best method by the first metric first: one description of columns and
-cells, drawn by pages, notebooks and terminals.
+"""An evaluation as a page: which method is best and by how much, what the numbers mean, removal curves, and the
+examples on which methods disagree. The table is one description of columns and cells, drawn by pages, notebooks and
+terminals.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from looprop.display import Cell, Column, card, escape, estimated, fragment, page, paragraph, table, two_decimals
+from looprop.display import (
+    Cell,
+    Column,
+    card,
+    escape,
+    estimated,
+    fragment,
+    line_chart,
+    meanings,
+    number,
+    page,
+    paragraph,
+    table,
+)
+from looprop.evaluation.curves import CURVES, mean_curves
+from looprop.evaluation.examples import disagreements
+from looprop.evaluation.examples_page import examples_html
 from looprop.evaluation.summary import MethodSummary, is_reference
 from looprop.metrics import Metric, get_metric
 
@@ -35,15 +52,14 @@ def summary_table(evaluation: "Evaluation") -> SummaryTable:
     then time, cost and, where a method failed, on how many examples.
     """
     metrics, some_failed = {name: get_metric(name) for name in evaluation.metrics}, bool(evaluation.failed)
-    best = {name: _best(evaluation.summary, metric) for name, metric in metrics.items()}
-    columns = [Column("method")]
+    best = {name: best_of(evaluation.summary, metric) for name, metric in metrics.items()}
     # Many columns leave room for few bars.
     with_bars = {*evaluation.metrics[:1], *(WITH_BARS if len(metrics) <= MANY else ())}
+    columns = [Column("method"), *(metric_column(metric, bars=name in with_bars) for name, metric in metrics.items())]
     columns += [
-        Column(HEADINGS.get(name, metric.label), bars=name in with_bars, tip=metric.description)
-        for name, metric in metrics.items()
+        Column("ms", tip="milliseconds per example, as measured in this run", under="lower is better"),
+        Column("cost", tip="forward passes per example, counted", under="lower is better"),
     ]
-    columns += [Column("ms", tip="milliseconds per example"), Column("cost", tip="forward passes per example")]
     columns += [Column("failed", tip="examples on which the method failed")] if some_failed else []
     rows: list[list[str | Cell]] = []
     for found in evaluation.by_agreement:
@@ -51,32 +67,85 @@ def summary_table(evaluation: "Evaluation") -> SummaryTable:
             estimated(e.mean, e.low, e.high, count=e.count, undefined=e.undefined, best=best[name] == found.method)
             for name, e in found.metrics.items()
         ]
-        spent = [Cell(value, text=two_decimals(value)) for value in (1000 * found.seconds, found.cost)]
+        spent = [Cell(value, text=number(value, signed=False)) for value in (1000 * found.seconds, found.cost)]
         failed = [Cell(found.errors, text=str(found.errors))] if some_failed else []
         rows.append([found.method, *means, *spent, *failed])
     return columns, rows
 
 
-def _best(summary: Sequence[MethodSummary], metric: Metric) -> str | None:
+def metric_column(metric: Metric, *, bars: bool = False) -> Column:
+    """The column of a metric: its short name, which way is better, what it is."""
+    better = "higher is better" if metric.higher_is_better else "lower is better"
+    return Column(HEADINGS.get(metric.name, metric.label), bars=bars, tip=metric.description, under=better)
+
+
+def best_of(summary: Sequence[MethodSummary], metric: Metric) -> str | None:
+    """The best method by a metric, among those that are not its reference."""
     sign = 1 if metric.higher_is_better else -1
     known = [s for s in summary if s.metrics[metric.name].count and not is_reference(s.method, metric)]
     return max(known, key=lambda s: sign * s.metrics[metric.name].mean).method if known else None
 
 
 def summary_html(evaluation: "Evaluation") -> str:
-    """The table as HTML, with bars and intervals for the correlations and for delta, and what there is to say of it."""
-    return table(*evaluation.table) + "".join(map(paragraph, evaluation.notes))
+    """The table as HTML, with intervals, bars for the correlations and for delta, and what there is to say of it."""
+    lines = [found.method for found in evaluation.by_agreement]
+    shown = table(*evaluation.table, lines=lines)
+    return f'<div class="wide-tables">{shown}</div>' + "".join(map(paragraph, evaluation.notes))
 
 
-def evaluation_page(evaluation: "Evaluation") -> str:
+def meanings_html(evaluation: "Evaluation") -> str:
+    """What each column means, and which way is better."""
+    said = []
+    for name in evaluation.metrics:
+        metric = get_metric(name)
+        better = "Higher is better." if metric.higher_is_better else "Lower is better."
+        description = f"{metric.description[:1].upper()}{metric.description[1:]}."
+        said.append((HEADINGS.get(name, metric.label), f"{description} {better}"))
+    inside = f"{100 * evaluation.confidence:g} %"
+    said.append(("[low, high]", f"The {inside} interval of the mean over examples (bootstrap)."))
+    said.append(("ms, cost", "Milliseconds and forward passes an example takes, as measured in this run."))
+    return meanings(said)
+
+
+def headline(evaluation: "Evaluation") -> str:
+    """Who is best by the first metric, in words."""
+    if not evaluation.metrics:
+        return "Methods"
+    metric = get_metric(evaluation.metrics[0])
+    name = best_of(evaluation.summary, metric)
+    if name is None:
+        return f"Methods by {metric.label}"
+    found = evaluation[name].metrics[metric.name]
+    interval = f"{found.mean:.2f} [{found.low:.2f}, {found.high:.2f}]".replace("-", "−")
+    return f"{name} comes out best by {metric.label}: {interval}"
+
+
+def curves_html(evaluation: "Evaluation") -> str:
+    """Removal curves of all methods, where the rows hold them."""
+    order = [found.method for found in evaluation.by_agreement]
+    charts = ""
+    for name, (title, up) in CURVES.items():
+        if lines := mean_curves(evaluation.rows, name, order):
+            charts += line_chart(title, lines, across="share of features removed", up=up)
+    return f'<div class="charts">{charts}</div>' if charts else ""
+
+
+def evaluation_page(evaluation: "Evaluation", *, title: str = "", subtitle: str = "") -> str:
     """The whole page."""
     model = evaluation.about.get("model")
-    first = get_metric(evaluation.metrics[0]).label if evaluation.metrics else ""
-    title = f"Methods by {first}, the best first" if first else "Methods"
-    body = card(summary_html(evaluation), title=title)
-    return page(evaluation.title, body, subtitle=model if isinstance(model, str) else "")
+    body = card(summary_html(evaluation) + meanings_html(evaluation), title=headline(evaluation))
+    if curves := curves_html(evaluation):
+        hint = paragraph("Names stand at the ends of lines; point at a line, or at a row above, to see it alone.")
+        body += card(curves + hint, title="What happens while features are removed")
+    order = disagreements(evaluation.rows, evaluation.metrics)
+    by = metric_column(get_metric(evaluation.metrics[0])).name if evaluation.metrics else ""
+    told = examples_html(evaluation.frames, evaluation.rows, order, by=by)
+    body += card(told, title="Where methods disagree most") if told else ""
+    below = subtitle or (f"measured on {model}" if isinstance(model, str) else "")
+    return page(title or evaluation.title, body, subtitle=below, words="words" in told, scales=bool(told))
 
 
 def evaluation_fragment(evaluation: "Evaluation") -> str:
     """For a notebook."""
-    return fragment(f"<h2>{escape(evaluation.title)}</h2>" + summary_html(evaluation))
+    body = f"<h2>{escape(evaluation.title)}: {escape(headline(evaluation))}</h2>" + summary_html(evaluation)
+    return fragment(body + meanings_html(evaluation), plain=repr(evaluation))

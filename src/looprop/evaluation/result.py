@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from looprop.display import number
 from looprop.errors import DataError, InputError, UnknownNameError
+from looprop.evaluation.examples import frames_to_data
 from looprop.evaluation.page import SummaryTable, evaluation_fragment, evaluation_page, summary_table
-from looprop.evaluation.summary import MethodSummary, compare_methods, notes_of, summarise_rows, unmoved
+from looprop.evaluation.summary import (
+    MethodSummary,
+    cheaper_loo,
+    compare_methods,
+    exact_notes,
+    notes_of,
+    removal_notes,
+    summarise_rows,
+    unmoved,
+)
+from looprop.explanation import Explanation
 from looprop.files import check_folder_place, check_place, check_schema, plain, read_json, to_json, write_whole
 from looprop.metrics import REFERENCES, Comparison, get_metric
 from looprop.running import parts
@@ -32,7 +43,8 @@ class Evaluation:
 
     rows: one dict per example and method: metrics, `cost` (in forward passes), `seconds`, `scores`, `loo`, `error`.
     metrics: the names of the metrics. title: says which data, and of a subset that it is one. about: the setup and the
-        model.
+        model. frames: texts and features of those examples on which methods disagree most, as explanations without
+        scores.
     """
 
     rows: list[Row]
@@ -41,6 +53,7 @@ class Evaluation:
     about: Mapping[str, Any] = field(default_factory=dict)
     confidence: float = 0.95
     seed: int = 0
+    frames: Mapping[str, Explanation] = field(default_factory=dict)
 
     @cached_property
     def summary(self) -> list[MethodSummary]:
@@ -73,7 +86,8 @@ class Evaluation:
         """What a reader of the table must know: on how many examples a reference says that no feature matters, what
         the references cost.
         """
-        return notes_of(self.rows, self.metrics)
+        spent = (*exact_notes(self.rows), *cheaper_loo(self.summary))
+        return [*notes_of(self.rows, self.metrics), *removal_notes(self.about), *spent]
 
     def mattering(self, reference: str = "loo") -> "Evaluation":
         """The same evaluation without the examples on which no feature matters to a reference, by
@@ -151,8 +165,8 @@ class Evaluation:
         (check_place if Path(path).suffix.lower() in FILES else check_folder_place)(path)
 
     def save(self, path: str | Path) -> Path:
-        """Writes a page (.html), or everything but the rows (.json); any other name is a folder with rows.parquet and
-        evaluation.json, which is made if need be and can be loaded again. Returns the path.
+        """Writes a page (.html), or everything but the rows (.json); any other name is a folder with rows.parquet,
+        evaluation.json and examples.json, which is made if need be and can be loaded again. Returns the path.
         """
         place = Path(path)
         if place.suffix.lower() == ".html":
@@ -163,6 +177,8 @@ class Evaluation:
         place.mkdir(parents=True, exist_ok=True)
         write_whole(place / "rows.parquet", parts.to_bytes(self.rows))
         write_whole(place / "evaluation.json", to_json(self.to_dict()))
+        if self.frames:
+            write_whole(place / "examples.json", to_json(frames_to_data(self.frames)))
         return place
 
     @classmethod
@@ -185,7 +201,10 @@ class Evaluation:
         needed = {"example", "method", "error", *data["metrics"]}
         if lacking := sorted(needed - set(rows[0] if rows else needed)):
             raise DataError(f"the rows of {folder} have no {', '.join(lacking)}: they are not those of this evaluation")
-        return cls(rows, tuple(data["metrics"]), data["title"], data["about"], data["confidence"], data["seed"])
+        told = Path(folder) / "examples.json"
+        frames = {name: Explanation.from_dict(own) for name, own in read_json(told).items()} if told.is_file() else {}
+        own = (data["title"], data["about"], data["confidence"], data["seed"])
+        return cls(rows, tuple(data["metrics"]), *own, frames=frames)
 
     def _repr_html_(self) -> str:
         return evaluation_fragment(self)

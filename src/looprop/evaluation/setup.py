@@ -42,6 +42,7 @@ class Setup:
         its tokens'.
     removal: how features are removed; None is the default of the kind of input (attention mask for texts, zero for
         tensors).
+    keep_curves: rows hold the removal curves that their metrics were computed from; no number depends on it.
     """
 
     methods: tuple[str | Method, ...]
@@ -54,6 +55,7 @@ class Setup:
     truncation: bool = True
     seed: int = 0
     shapley: str = SHAPLEY
+    keep_curves: bool = False
 
     def __post_init__(self) -> None:
         for kind, names in (("method", self.labels), ("metric", self.metrics)):

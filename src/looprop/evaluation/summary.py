@@ -7,6 +7,7 @@ from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.metrics import MATTERS, REFERENCES, Comparison, Estimate, Metric, bootstrap_mean, compare_all, get_metric
+from looprop.naming import split_name
 from looprop.running.parts import Row
 
 
@@ -123,6 +124,61 @@ def notes_of(rows: Sequence[Row], metrics: Sequence[str]) -> list[str]:
     if inexact and "aopc_limits" in needs:
         said.append(f"The limits of AOPC are those of a beam search on {len(inexact)} examples, exact on the others.")
     return said
+
+
+def removal_notes(about: Mapping[str, Any]) -> list[str]:
+    """Which methods estimate another removal than that of the leave-one-out they are measured against."""
+    by = about.get("removals")
+    if not isinstance(by, Mapping) or not by.get("reference"):
+        return []
+    others: dict[str, list[str]] = {}
+    for method, removal in (by.get("methods") or {}).items():
+        if removal and removal != by["reference"]:
+            others.setdefault(str(removal), []).append(method)
+    return [
+        f"{', '.join(methods)}: estimates removal by {removal}, and is measured here against removal by "
+        f"{by['reference']}; removal={removal!r} measures it against its own."
+        for removal, methods in others.items()
+    ]
+
+
+def exact_notes(rows: Sequence[Row]) -> list[str]:
+    """On how many examples `looprop` took exact leave-one-out, which it does where that is no dearer."""
+    said = []
+    for method, own in by_method([row for row in rows if not row["error"]]).items():
+        if split_name(method)[0] != "looprop":
+            continue
+        same = sum(_same(row.get("scores", ()), row.get("loo", ())) for row in own)
+        if same:
+            said.append(
+                f"On {same} of {len(own)} examples the scores of {method} are exact leave-one-out: it takes that where "
+                "it is the cheaper one."
+            )
+    return said
+
+
+def _same(scores: Sequence[float], loo: Sequence[float]) -> bool:
+    size = max(map(abs, loo), default=0.0)
+    alike = len(scores) == len(loo) > 0
+    return alike and all(abs(a - b) <= 1e-5 * size for a, b in zip(scores, loo, strict=True))
+
+
+def cheaper_loo(summary: Sequence[MethodSummary]) -> list[str]:
+    """Which methods took longer than leave-one-out itself, as measured."""
+    loo = next((found for found in summary if found.method == "loo"), None)
+    if loo is None or not loo.seconds > 0:
+        return []
+    slower = [
+        f"{found.method} ({1000 * found.seconds:.0f} ms)"
+        for found in summary
+        if found.seconds > loo.seconds and split_name(found.method)[0] not in REFERENCES
+    ]
+    if not slower:
+        return []
+    return [
+        f"Exact leave-one-out took {1000 * loo.seconds:.0f} ms an example here, less than {', '.join(slower)}: on "
+        "inputs of this length it is the cheaper one."
+    ]
 
 
 def compare_methods(

@@ -4,9 +4,10 @@
 
 The parts, which add up to the guess, may each be wrong by a factor, and what they leave unexplained is a smooth game
 (`smooth.py`). Everything is Gaussian: the Shapley value that is likeliest given the values is one linear solve, and how
-far it may be off comes with it.
+far it may be off comes with it. Several guesses are averaged, each by how likely it makes the values (Bayes).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,11 +26,26 @@ EXACT = 1e-9
 @dataclass(frozen=True, eq=False)
 class Likeliest:
     """shares: (n,), which add up to the whole. errors: the standard deviation of each, by how badly the values that
-    were asked fitted the guess.
+    were asked fitted the guess. evidence: the logarithm of how likely the guess makes these values, up to a constant.
     """
 
     shares: Floats
     errors: Floats
+    evidence: float
+
+
+def likeliest_of(guesses: Sequence[Floats], points: Floats, odd: Floats) -> Likeliest:
+    """The mean over guesses, each with the weight that its evidence gives it: guesses are parts as of
+    `likeliest_shares`, all equally likely before any value is known.
+    """
+    found = [likeliest_shares(parts, points, odd) for parts in guesses]
+    evidence = np.array([each.evidence for each in found])
+    best = float(evidence.max())
+    weights = np.exp(evidence - best)
+    shares = np.average([each.shares for each in found], axis=0, weights=weights)
+    apart = [each.errors**2 + (each.shares - shares) ** 2 for each in found]
+    errors = np.sqrt(np.average(apart, axis=0, weights=weights))
+    return Likeliest(shares, errors, best + float(np.log(weights.mean())))
 
 
 def likeliest_shares(parts: Floats, points: Floats, odd: Floats) -> Likeliest:
@@ -52,8 +68,9 @@ def likeliest_shares(parts: Floats, points: Floats, odd: Floats) -> Likeliest:
     prior = FREEDOM**2 * (parts**2).sum(1) + SMOOTH * size * prior_variance(theta)
     left = np.maximum(prior - (of_shares * weights[:, 1:]).sum(0), 0.0)
     # Values that the guess missed by more than it may say that it is worse than most.
-    surprise = float(missed @ weights[:, 0]) / len(points)
-    return Likeliest(shares, np.sqrt(surprise * left))
+    misfit = float(missed @ weights[:, 0])
+    evidence = -0.5 * (float(np.linalg.slogdet(covariance)[1]) + misfit)
+    return Likeliest(shares, np.sqrt(misfit / len(points) * left), evidence)
 
 
 def prior_variance(theta: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 phi ~ a guess from relevance (AttnLRP) and what each feature says alone, corrected by a few true values: what is lost
 without the features that seem to matter most, and the values of random halves of the input (`games/few_values.py`).
+Where leaving every feature out once is cheap, as with the shared prefix of a decoder, both ends are the guess.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import InputError, RuleError
-from looprop.games.few_values import likeliest_shares
+from looprop.games.few_values import likeliest_of
 from looprop.games.smooth import signs
 from looprop.games.values import all_sets, exact_shapley, first_marginals, last_marginals
 from looprop.methods.base import Attribution, Method
@@ -26,17 +27,17 @@ Floats = NDArray[np.float64]
 
 # What one forward and one backward pass cost.
 RELEVANCE = 3.0
-# How much of the Shapley value is in each part of the guess, by which parts there are, on training sentences
-# (docs/fast-shapley.md): AttnLRP loses about half on its way, and alone a feature says several times what it adds in
-# company.
-SHARES: dict[tuple[str, ...], tuple[float, ...]] = {
-    ("relevance",): (2.87,),
-    ("relevance", "alone"): (1.9, 0.18),
-    ("relevance", "alone", "first order"): (1.58, 0.18, 0.57),
-    ("relevance", "alone", "leave-one-out"): (1.29, 0.2, 0.34),
-    ("alone",): (0.27,),
-    ("alone", "first order"): (0.25, 1.52),
-    ("alone", "leave-one-out"): (0.27, 0.61),
+# How much of the Shapley value is in each part of the guess, by which parts there are, on training sentences of two
+# models (docs/fast-shapley.md). In the first AttnLRP loses about half on its way, and alone a feature says several
+# times what it adds in company; in the second relevance says less and alone more. Which one it is, the values tell.
+SHARES: dict[tuple[str, ...], tuple[tuple[float, ...], ...]] = {
+    ("relevance",): ((2.87,), (1.05,)),
+    ("relevance", "alone"): ((1.9, 0.18), (0.79, 0.48)),
+    ("relevance", "alone", "first order"): ((1.58, 0.18, 0.57), (0.64, 0.49, 0.2)),
+    ("relevance", "alone", "leave-one-out"): ((1.29, 0.2, 0.34), (0.48, 0.46, 0.34)),
+    ("alone",): ((0.27,), (0.54,)),
+    ("alone", "first order"): ((0.25, 1.52), (0.53, 0.32)),
+    ("alone", "leave-one-out"): ((0.27, 0.61), (0.49, 0.41)),
 }
 # So many passes buy true leave-one-out values of the largest, all others random halves.
 FOR_TRUE_VALUES = 4.0
@@ -129,38 +130,43 @@ def _estimate(
     single, nobody = np.eye(count, dtype=bool), np.zeros((1, count), dtype=bool)
     purse.buy("nothing", float(players.set_cost(nobody)[0]) + players.shared_cost)
     views, said = _views(subject, players, purse)
-    parts = _parts(views)
+    guesses = _guesses(views)
     alone_cost, without_cost = players.set_cost(single), players.set_cost(~single)
-    cost = without_cost if "alone" in views else without_cost + alone_cost
-    order = np.lexsort((np.arange(count), -np.abs(parts.sum(1))))
+    cost = (without_cost if "alone" in views else without_cost + alone_cost).tolist()
+    order = np.lexsort((np.arange(count), -np.abs(guesses[0].sum(1))))
     least = max(0.0, purse.left - FOR_TRUE_VALUES)
-    known = [i for i in order if purse.left - cost[i] >= least - 1e-9 and purse.buy("leave-one-out", float(cost[i]))]
+    known = list(order) if "leave-one-out" in views else []
+    if not known:
+        known = [i for i in order if purse.left - cost[i] >= least - 1e-9 and purse.buy("leave-one-out", cost[i])]
     if len(known) == count:
-        parts = _parts({**views, "leave-one-out": last_marginals(players, count)})
+        guesses = _guesses({**views, "leave-one-out": last_marginals(players, count)})
     halves = _halves(players, purse, generator)
     sets = np.concatenate([np.ones((1, count), dtype=bool), single[known], halves])
     values = players(np.concatenate([sets, ~sets]))
-    found = likeliest_shares(parts, signs(sets), (values[: len(sets)] - values[len(sets) :]) / 2)
+    found = likeliest_of(guesses, signs(sets), (values[: len(sets)] - values[len(sets) :]) / 2)
     more: dict[str, Any] = {"exact": False, "views": list(views), "true_values": len(known), "halves": 2 * len(halves)}
     return found.shares, found.errors, {**said, **more}
 
 
 def _views(subject: Subject, players: Players, purse: Purse) -> tuple[dict[str, Floats], dict[str, str]]:
-    """Views of the Shapley value that cost little: relevance, alone, and leave-one-out to first order where it is too
-    dear itself. What a model has no rule for is left out, and said.
+    """Views of the Shapley value that cost little: both ends where they do, else relevance, alone, and leave-one-out to
+    first order where it is too dear itself. What a model has no rule for is left out, and said.
     """
     count = len(players)
     views: dict[str, Floats] = {}
     said: dict[str, str] = {}
+    single = np.eye(count, dtype=bool)
+    alone, everyone = (float(players.set_cost(sets).sum()) for sets in (single, ~single))
+    if everyone <= RELEVANCE + FOR_TRUE_VALUES and purse.buy("both ends", alone + everyone):
+        return {"alone": first_marginals(players, count), "leave-one-out": last_marginals(players, count)}, said
     try:
         (found,) = AttnLRP().attribute([subject])
         views["relevance"] = found.scores[players.players]
         purse.buy("relevance", RELEVANCE)
     except RuleError as error:
         said["without"] = f"relevance: {error}"
-    if purse.buy("alone", float(players.set_cost(np.eye(count, dtype=bool)).sum())):
+    if purse.buy("alone", alone):
         views["alone"] = first_marginals(players, count)
-    everyone = float(players.set_cost(~np.eye(count, dtype=bool)).sum())
     first_order = LooProp(rows=0)
     if "alone" in views and min(FOR_TRUE_VALUES, purse.left) < everyone and players.value.removal == "attention-mask":
         try:
@@ -172,12 +178,13 @@ def _views(subject: Subject, players: Players, purse: Purse) -> tuple[dict[str, 
     return views, said
 
 
-def _parts(views: dict[str, Floats]) -> Floats:
-    """What the guess is made of: (n, c)."""
+def _guesses(views: dict[str, Floats]) -> list[Floats]:
+    """What each guess is made of: (n, c)."""
     names = tuple(name for name in views if name != "first order" or "leave-one-out" not in views)
     if names not in SHARES:
         raise InputError("the budget is too small for a model without relevance: give more passes, or use 'shapley'")
-    return np.stack([share * views[name] for name, share in zip(names, SHARES[names], strict=True)], 1)
+    found = np.stack([views[name] for name in names], 1)
+    return [found * np.array(shares) for shares in SHARES[names]]
 
 
 def _halves(players: Players, purse: Purse, generator: np.random.Generator) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ from looprop.errors import UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
+from looprop.removal.many_texts import compute_together
 from looprop.removal.set_function import Precision, SetFunction
 
 
@@ -47,12 +48,19 @@ class LeaveOneOut(Method):
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """f(x) - f(x without i) for every feature i."""
-        return [self._attribute(subject) for subject in subjects]
-
-    def _attribute(self, subject: Subject) -> Attribution:
-        value = SetFunction(subject, removal=self.removal, precision=self.precision)
-        before = value.count.computed
-        n = len(subject.features)
-        keep = ~np.eye(n, dtype=bool)  # row i leaves feature i out
-        scores = value(np.ones((1, n), dtype=bool)) - value(keep)
-        return Attribution(scores, cost=float(value.count.computed - before), details={"removal": value.report()})
+        asked = []
+        for subject in subjects:
+            value = SetFunction(subject, removal=self.removal, precision=self.precision)
+            asked.append((value, ~np.eye(len(subject.features), dtype=bool)))  # row i leaves feature i out
+        # Targets of one text share its variants: they are computed once, and charged to the first.
+        first = {id(value.count): (value, keep) for value, keep in reversed(asked)}
+        paid = {name: value.count.computed for name, (value, _) in first.items()}
+        if len(first) > 1:
+            compute_together(list(first.values())[::-1])
+        found = []
+        for value, keep in asked:
+            scores = value(np.ones_like(keep[:1])) - value(keep)
+            cost = float(value.count.computed - paid[id(value.count)])
+            paid[id(value.count)] = value.count.computed
+            found.append(Attribution(scores, cost=cost, details={"removal": value.report()}))
+        return found

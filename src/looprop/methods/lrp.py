@@ -13,8 +13,11 @@ from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
 from looprop.methods.propagating import propagate
 from looprop.models.subject import Subject
-from looprop.propagation.plan import BiasShare, BilinearForm, LinearRule, Plan, parse_layers
+from looprop.propagation.plan import BilinearForm, LinearRule, Plan, parse_layers
 from looprop.propagation.plan_file import read_plan
+
+TokenBias = Literal["keep", "printed", "shared"]
+"""What becomes of a bias: what is left of `BiasShare` where nothing is given to positions."""
 
 
 class LRP(Method):
@@ -46,7 +49,7 @@ class LRP(Method):
         *,
         cp: str | int | None = None,
         epsilon: float = 0.0,
-        bias: BiasShare = "keep",
+        bias: TokenBias = "keep",
         bilinear: BilinearForm = "pairs",
         readout: Literal["word", "sum"] = "word",
         linear: LinearRule = "epsilon",
@@ -100,8 +103,7 @@ class LRP(Method):
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Relevance at the embeddings, summed to features."""
-        found = propagate(subjects, self._plan(subjects[0]), readout=self.readout)
-        return [replace(a, residual=s.output - float(a.scores.sum())) for s, a in zip(subjects, found, strict=True)]
+        return propagate(subjects, self._plan(subjects[0]), readout=self.readout, complete=True)
 
     def plan_for(self, subject: Subject) -> Plan | None:
         """The plan, with its layers counted."""
@@ -143,7 +145,7 @@ class AttnLRP(LRP):
         self,
         *,
         epsilon: float = 0.0,
-        bias: BiasShare = "keep",
+        bias: TokenBias = "keep",
         bilinear: BilinearForm = "pairs",
         readout: Literal["word", "sum"] = "word",
         linear: LinearRule = "epsilon",
@@ -179,7 +181,7 @@ class CPLRP(LRP):
         self,
         *,
         epsilon: float = 0.0,
-        bias: BiasShare = "keep",
+        bias: TokenBias = "keep",
         bilinear: BilinearForm = "pairs",
         readout: Literal["word", "sum"] = "word",
         linear: LinearRule = "epsilon",

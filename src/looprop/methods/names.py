@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
+from looprop.methods.options import Option, options_of
 from looprop.naming import split_name
 
 DEFAULT = "looprop"
@@ -32,7 +33,9 @@ SCORE_KINDS = {
 
 @dataclass(frozen=True)
 class About:
-    """What a method says about itself; the fields are those of `Method`. home: where its class is, `module:Class`."""
+    """What a method says about itself; the fields are those of `Method`. home: where its class is, `module:Class`;
+    options: those of its constructor.
+    """
 
     name: str
     title: str
@@ -46,6 +49,7 @@ class About:
     demo: str = ""
     order: int = 50
     home: str = ""
+    options: tuple[Option, ...] = ()
 
     @property
     def label(self) -> str:
@@ -65,7 +69,7 @@ class About:
 CATALOGUE: dict[str, About] = {}
 """All methods by name, in the order in which they are shown: those of this folder, and those that were registered."""
 
-OWN = tuple(field.name for field in fields(About) if field.name != "home")
+OWN = tuple(field.name for field in fields(About) if field.name not in ("home", "options"))
 
 
 def check_name(method: str) -> str:
@@ -85,13 +89,13 @@ def method_names() -> list[str]:
     return list(CATALOGUE)
 
 
-def describe(said: Mapping[str, Any], home: str) -> About:
+def describe(said: Mapping[str, Any], home: str, options: tuple[Option, ...] = ()) -> About:
     """What a class says about itself, from its own attributes; what it fails to say raises."""
     missing = [field for field in ("name", "title", "summary", "cost", "kind", "limits") if not said.get(field)]
     if missing:
         raise InputError(f"method {home} does not say its {', '.join(missing)}")
     own = {field: said[field] for field in OWN if field in said}
-    return About(**{**own, "limits": inspect.cleandoc(own["limits"])}, home=home)
+    return About(**{**own, "limits": inspect.cleandoc(own["limits"])}, home=home, options=options)
 
 
 def enter(about: About) -> None:
@@ -111,7 +115,8 @@ def _written(folder: Path, package: str) -> Iterator[About]:
             if isinstance(node, ast.ClassDef):
                 home, written = f"{module}:{node.name}", dict(_assigned(node))
                 if "name" in written:
-                    yield describe({key: _literal(written[key], key, home) for key in OWN if key in written}, home)
+                    said = {key: _literal(written[key], key, home) for key in OWN if key in written}
+                    yield describe(said, home, options_of(node, path))
 
 
 def _assigned(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:

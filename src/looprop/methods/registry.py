@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Method
 from looprop.methods.names import CATALOGUE, describe, enter
+from looprop.methods.options import Option, as_written
 from looprop.naming import split_name
 
 MethodClass = TypeVar("MethodClass", bound=type[Method])
@@ -21,7 +22,10 @@ def register(method: MethodClass) -> MethodClass:
 
     It is known to this process only: workers on other machines must be given the method itself.
     """
-    enter(describe(vars(method), f"{method.__module__}:{method.__qualname__}"))
+    given = inspect.signature(method).parameters.values()
+    known = {p.name: p.default for p in given if p.default is not p.empty}
+    options = tuple(Option(name, None if value is None else as_written(value)) for name, value in known.items())
+    enter(describe(vars(method), f"{method.__module__}:{method.__qualname__}", options))
     _REGISTERED[method.name] = method
     return method
 

@@ -15,14 +15,19 @@ from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.metrics.base import Case, Metric, Vector, finite_vector, register
 
 Protocol = Literal["raw", "paper"]
+"""How maps are normalised before they are correlated (`correlate`)."""
+
 Reference = Literal["loo", "shapley"]
+"""What scores are compared with: leave-one-out or Shapley values."""
+
 PROTOCOLS = ("raw", "paper")
+"""The names of all protocols."""
+
 MINIMUM_FEATURES = 3
 
 # Spreads and sums below this share of the values' size are rounding errors (the bound scipy.stats.pearsonr warns at).
@@ -146,12 +151,16 @@ def _pearson(a: Vector, b: Vector) -> float:
 
 
 def _spearman(a: Vector, b: Vector) -> float:
+    from scipy import stats  # half a second, which explaining does not need
+
     if _centred_unit(a) is None or _centred_unit(b) is None:
         return math.nan
     return _pearson(stats.rankdata(a), stats.rankdata(b))
 
 
 def _kendall(a: Vector, b: Vector) -> float:
+    from scipy import stats
+
     if _centred_unit(a) is None or _centred_unit(b) is None:
         return math.nan
     # Only the coefficient is used: the asymptotic p-value is the cheap one.

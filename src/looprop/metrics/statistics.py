@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from looprop.errors import InputError, UnknownNameError
 
@@ -221,6 +220,8 @@ def _turned(test: PairedTest) -> PairedTest:
 
 def _bca_tails(values: NDArray[np.float64], means: NDArray[np.float64], tail: float) -> tuple[float, float]:
     """The tails of the bootstrap distribution that BCa reads, from its bias z0 and the jackknife's acceleration."""
+    from scipy import stats  # half a second, which explaining does not need
+
     centred = values - values.mean()
     if not centred.any():
         return tail, 1 - tail
@@ -264,6 +265,8 @@ def _sign_flip(
 
 
 def _wilcoxon(differences: NDArray[np.float64], alternative: Alternative) -> float:
+    from scipy import stats
+
     nonzero = differences[differences != 0]
     if not len(nonzero):
         return 1.0 if len(differences) else math.nan

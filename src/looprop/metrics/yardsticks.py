@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from looprop.errors import InputError, UnknownNameError
 
 YARDSTICKS = ("position", "length")
+"""The names of all yardsticks: scores that know nothing of the model."""
 
 # What tokenizers write before a piece that goes on with a word (WordPiece) or begins one (byte-level BPE,
 # SentencePiece).

@@ -113,6 +113,19 @@ class Adapter(ABC):
         """The dtype in which the model computes."""
         return next(self.model.parameters()).dtype
 
+    @property
+    def one_is_true(self) -> bool:
+        """Are its logits those of classes or tokens of which one is true, so that their softmax is a probability?"""
+        config = getattr(self.model, "config", None)
+        if self.target_words != "class":
+            return self.target_words == "token"
+        several = len(getattr(config, "id2label", None) or ()) > 1
+        return several and getattr(config, "problem_type", None) in (None, "single_label_classification")
+
+    def picture(self, encoded: Encoded) -> Mapping[str, Any]:
+        """What an input looks like, as plain data: of an image its file and its patches, of others nothing."""
+        return {}
+
     def evaluating(self) -> AbstractContextManager[None]:
         """The model as it predicts."""
         return evaluating(self.model)
@@ -163,8 +176,9 @@ class Adapter(ABC):
             logits = self.forward(encoded.inputs, positions=positions)[0]
         if not torch.isfinite(logits).all():
             raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
-        self._last = (encoded.inputs, positions, Intact(logits, 0 if mode is None else mode.path))
-        return self._last[2]
+        found = Intact(logits, 0 if mode is None else mode.path)
+        self._last = (encoded.inputs, positions, found)  # another thread may put its own there at any moment
+        return found
 
     def take_intact(self, encoded: Encoded, positions: int) -> Intact | None:
         """What `intact` answered last, if it was this input: handed out once, since a model may change."""

@@ -1,5 +1,7 @@
 """Image classifiers of the transformers library: relevance of pixels, summed over patches."""
 
+import base64
+import io
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,6 +85,16 @@ class ImageClassifier(Adapter):
         none, flags = (None,) * len(names), (False,) * len(names)
         return Encoded({"pixel_values": pixels.to(self.device, self.dtype)}, names, "", none, flags, none)
 
+    def picture(self, encoded: Encoded) -> Mapping[str, Any]:
+        """The image as the model got it, after resizing and cropping, its normalisation undone."""
+        pixels = encoded.inputs["pixel_values"][0]
+        if len(pixels) not in (1, 3):
+            return {}
+        height, width = pixels.shape[-2:]
+        rows, columns = self.grid(height, width)
+        covered = {"wide": columns * self.patch[1] / width, "high": rows * self.patch[0] / height}
+        return {"png": _png(pixels.detach().float().cpu(), self.processor), "rows": rows, "columns": columns, **covered}
+
     def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
         """The model's own answer to one input; what the model raises on it is named."""
         with failures_named(self.name):
@@ -158,6 +170,23 @@ def in_squares(adapter: Adapter, side: int) -> Adapter:
         raise InputError(f"patch is for images, and {adapter.name} takes {adapter.noun}")
     # Without an origin it travels whole: another process that loaded the model anew would cut other squares.
     return ImageClassifier(adapter.model, adapter.processor, name=adapter.name, patch=side)
+
+
+def _png(pixels: Tensor, processor: Any) -> str:
+    """A file of pixels (C, H, W) in base64: by the mean and deviation that a processor took off, else from the darkest
+    to the brightest value.
+    """
+    from PIL import Image  # of matplotlib
+
+    mean, spread = (getattr(processor, f"image_{name}", None) for name in ("mean", "std"))
+    if isinstance(mean, list | tuple) and isinstance(spread, list | tuple) and len(mean) == len(spread) == len(pixels):
+        shown = pixels * torch.tensor(spread)[:, None, None] + torch.tensor(mean)[:, None, None]
+    else:
+        shown = (pixels - pixels.min()) / (pixels.max() - pixels.min()).clamp(min=1e-12)
+    colours = (255 * shown.clamp(0, 1)).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    file = io.BytesIO()
+    Image.fromarray(colours[:, :, 0] if colours.shape[2] == 1 else colours).save(file, "png", optimize=True)
+    return base64.b64encode(file.getvalue()).decode("ascii")
 
 
 def _sides(config: Any, name: str) -> tuple[int, int] | None:

@@ -54,7 +54,7 @@ class Known:
 
     output: the target's value on the intact input. parts: what that is the sum of (P,). size, dtype: of its largest
     logit. path: the sequence of operations that gave it. answer_rows: where it is read from.
-    values: of the set function, by removal and precision.
+    values: of the set function, by removal and precision. probability: of the target, where the model gives one.
     biases: what attention adds to the scores of each site, once it was sought; None where that is not known.
     """
 
@@ -67,6 +67,7 @@ class Known:
     biases: list[SiteBias] | None = None
     biases_sought: bool = False
     parts: Tensor | None = None
+    probability: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,8 @@ class Subject:
         """The same subject, of which only the output is known: what others asked must make no method look cheaper."""
         own = self.output
         known = self.known
-        return replace(self, known=Known(own, known.size, known.dtype, known.path, parts=known.parts))
+        kept = Known(own, known.size, known.dtype, known.path, parts=known.parts, probability=known.probability)
+        return replace(self, known=kept)
 
     def learn(self, intact: Intact) -> None:
         """Note what the model answers to the input as it is."""
@@ -105,6 +107,7 @@ class Subject:
         own = self.known.output
         self.known.size, self.known.dtype = max(float(intact.logits.abs().max()), abs(own)), intact.logits.dtype
         self.known.path = intact.path
+        self.known.probability = self.target.probability(intact.logits) if self.adapter.one_is_true else None
 
     @property
     def output(self) -> float:

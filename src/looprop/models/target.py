@@ -61,6 +61,16 @@ class Target:
         """The value from its parts: the sum of those that count. (B, P) -> (B,)"""
         return parts[:, slice(*(self.counted or (None, None)))].sum(1)
 
+    def probability(self, logits: Tensor) -> float | None:
+        """How likely the model finds it, from logits (K, C) of one input of which one class is true: of a class by the
+        softmax, of a continuation by its log-probability; None for contrasts, and where there is one class only.
+        """
+        if self.continuation:
+            return float(self.value(logits[None])[0].exp())
+        if self.against is not None or logits.shape[-1] < 2:
+            return None
+        return float(logits[-1].double().softmax(-1)[self.index[0]])
+
     def each(self) -> "list[Target]":
         """One target for every token of a continuation that counts; all of them read the same logits."""
         if not self.continuation:

@@ -18,7 +18,10 @@ class Token:
 
 @dataclass(frozen=True)
 class Contrast:
-    """The logit of one token or class, less that of another."""
+    """The logit of one token or class, less that of another.
+
+    plus, minus: a class by its number or label, a token by its number or text.
+    """
 
     plus: int | str
     minus: int | str

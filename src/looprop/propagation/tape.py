@@ -141,6 +141,10 @@ def relevance(
 ) -> Iterator[Tape]:
     """Run models under a plan: inside the block their backward pass propagates relevance.
 
+    module: what will run, so that errors can name its parts. plan: AttnLRP in every layer unless given.
+    explained_weight: the embedding table whose look-up is the tensor to explain; it becomes a leaf of its own.
+    record: keep queries, keys, values and outputs of every attention site.
+
     >>> layer = nn.Linear(2, 1, bias=False)
     >>> _ = layer.weight.data.copy_(torch.tensor([[3.0, -1.0]]))
     >>> with relevance(layer, Plan()) as tape:

@@ -71,6 +71,34 @@ class Checked:
             self._lose(shortcut, reason)
         return self._plainly(rows), False
 
+    def trusted(self, rows: Tensor) -> Shortcut | None:
+        """The way by which variants (M, T) would run unchecked, if that is so and they can run together with those of
+        other texts. It then counts as taken.
+        """
+        if self.rough or not FEWEST <= len(rows) < FEW_VARIANTS:
+            return None
+        self._know_intact()
+        shortcut, adapter = self.shortcut, self.subject.adapter
+        if (
+            shortcut is None
+            or shortcut.together is None
+            or not adapter.takes_batches
+            or adapter.explained_weight is None
+        ):
+            return None
+        if shortcut.padded and not adapter.pads:
+            return None
+        kind = (shortcut.name, self.subject.path)
+        before = adapter.facts.runs.get(kind, 0)
+        if before % EVERY == 0:
+            return None
+        adapter.facts.runs[kind] = before + 1
+        return shortcut
+
+    def read(self, logits: Tensor, keep: Tensor) -> Tensor:
+        """The parts (M, P) of the values of variants (M, T), from logits that were computed with others'."""
+        return self._parts(lambda _: logits, keep)
+
     def _know_intact(self) -> None:
         try:
             _ = self.subject.path

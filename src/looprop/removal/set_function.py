@@ -17,6 +17,7 @@ from looprop.removal.checked import Checked
 from looprop.removal.ignored_mask import refuse_ignored_mask
 
 Precision = Literal["float32", "bfloat16"]
+"""In which numbers the model runs when features are removed."""
 
 
 class SetFunction:
@@ -24,7 +25,7 @@ class SetFunction:
 
     removal: how; None takes the default of the kind of input. precision: "bfloat16" is quicker on some machines and
     less exact. quick: leave out rows that nobody reads, where that is proven to agree with plain masking.
-    budget: how many positions one batch may hold; None takes what suits the device.
+    batch_positions: how many positions one batch may hold; None takes what suits the device.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class SetFunction:
         self.count = subject.known.values.setdefault((self.removal, precision), Values())
         self._known, self._counted = self.count.by_subset, subject.target.counted
         rough = precision != "float32"
-        self._run = Checked(subject, self.removal, rough=rough, quick=quick, batch_positions=batch_positions)
+        self.runner = Checked(subject, self.removal, rough=rough, quick=quick, batch_positions=batch_positions)
         member = torch.zeros(len(subject.features), len(subject.encoded), dtype=torch.bool)
         for feature, positions in enumerate(subject.features):
             member[feature, list(positions)] = True
@@ -81,14 +82,14 @@ class SetFunction:
     @property
     def way(self) -> str:
         """How variants are run: by plain masking, or by a shortcut that was proven to agree with it."""
-        shortcut = self._run.shortcut
+        shortcut = self.runner.shortcut
         return "plain" if shortcut is None else shortcut.name
 
     def cost(self, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """What each row of a matrix of kept features (N, F) costs to compute, in forward passes of the intact input:
         the share of the rows of the sequence that is run, (N,).
         """
-        shortcut = self._run.shortcut
+        shortcut = self.runner.shortcut
         if shortcut is None:
             return np.ones(len(keep))
         subject = self.subject
@@ -99,8 +100,8 @@ class SetFunction:
 
     def report(self) -> dict[str, Any]:
         """How variants were run, how many were computed in a second way, too, and why a shortcut was given up."""
-        said = {} if self._run.fell_back is None else {"fell_back": self._run.fell_back}
-        return {"way": self.way, "checked": self._run.checked, **said}
+        said = {} if self.runner.fell_back is None else {"fell_back": self.runner.fell_back}
+        return {"way": self.way, "checked": self.runner.checked, **said}
 
     def is_known(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which rows of kept features have been computed already: (N, F) -> (N,)."""
@@ -130,6 +131,28 @@ class SetFunction:
             )
         return ~((~matrix).float() @ self._member.float()).bool()
 
+    def missing(self, keep: NDArray[np.bool_]) -> Tensor:
+        """The kept positions (M, T) of those rows of kept features (N, F) that are not known yet, each once; the intact
+        input is none.
+        """
+        tokens = self._tokens(keep)
+        told = self.count.told
+        found = {
+            key: i for i, key in enumerate(_keys(tokens)) if key not in self._known and (key, self._counted) not in told
+        }
+        rows = tokens[list(found.values())]
+        return rows[~rows.all(1)]
+
+    def take(self, rows: Tensor, parts: Tensor, *, quick: bool = True) -> None:
+        """Keep what was computed for kept positions (M, T): the parts of their values (M, P)."""
+        self.count.computed += len(rows)
+        for key, own in zip(_keys(rows), parts, strict=True):
+            self._known[key] = own
+            if quick:
+                self.count.quick.add(key)
+        if self.removal == "attention-mask":
+            refuse_ignored_mask(self.subject, self.subject.target.total(parts))
+
     def _compute(self, tokens: Tensor, missing: dict[bytes, int]) -> None:
         keys, rows = list(missing), tokens[list(missing.values())]  # (M, T)
         whole = rows.all(1)
@@ -142,19 +165,13 @@ class SetFunction:
         if not todo:
             return
         with self.subject.adapter.evaluating(), torch.inference_mode():
-            parts, quick = self._run(rows[todo])
-        if self._run.fell_back is not None:
+            parts, quick = self.runner(rows[todo])
+        if self.runner.fell_back is not None:
             # What the same way gave before may be as wrong.
             for key in self.count.quick:
                 self._known.pop(key, None)
             self.count.quick.clear()
-        self.count.computed += len(todo)
-        for i, own in zip(todo, parts, strict=True):
-            self._known[keys[i]] = own
-            if quick:
-                self.count.quick.add(keys[i])
-        if self.removal == "attention-mask":
-            refuse_ignored_mask(self.subject, self.subject.target.total(parts))
+        self.take(rows[todo], parts, quick=quick)
 
 
 def _keys(tokens: Tensor) -> list[bytes]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from looprop.errors import InputError, UnknownNameError
 
 Engine = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Who computes: takes a function and items, gives the results in any order."""
 
 _ENGINES = ("local", "ray")
 

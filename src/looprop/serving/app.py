@@ -1,21 +1,21 @@
 """The addresses of the explorer: its page, and what that page asks.
 
-GET  /                     the page          GET /explorer.js, /explorer.css
-GET  /api/about            models, methods, features
-POST /api/ask              {question} -> the text with its features
+GET  /                     the page, its scripts and its style
+GET  /api/about            models, methods, features, images
+POST /api/picture          {data} -> {name}: an image given to the page
+POST /api/ask              {question} -> the input with its features
 POST /api/without          {question, struck} -> what the model really says without them
 POST /api/answer           {question, struck} -> what a language model says without them
 POST /api/explain          {question, methods} -> one JSON object per line, as they come; closing it stops the work
-POST /api/page             {question, data} -> a page of its own that needs no server
+POST /api/python           {question, methods, struck} -> the lines that give the same numbers
+POST /api/page             {about, panels} -> a page of its own that needs no server
 """
 
 import asyncio
 import json
-import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from importlib.resources import files
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
@@ -23,58 +23,60 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from looprop.errors import InputError, LoopropError
+from looprop.errors import InputError
 from looprop.methods.names import CATALOGUE
-from looprop.serving.export import standalone_page
-from looprop.serving.guard import COOKIE, Guard, TooLarge
-from looprop.serving.questions import (
-    FEATURES,
-    LONGEST_TEXT,
-    Asked,
-    Question,
-    ask,
-    explained,
-    interruptible,
-    read_methods,
-    read_places,
-    read_question,
-)
-from looprop.serving.worker import Busy, Worker, one_step
+from looprop.models.answers import Answer
+from looprop.serving.asked import Asked, ask, bench_of, generates, reads_images
+from looprop.serving.explaining import REFERENCES, Explaining
+from looprop.serving.export import SCRIPTS, asset, explorer_page, standalone_page
+from looprop.serving.guard import Guard
+from looprop.serving.interrupting import interruptible
+from looprop.serving.pictures import LARGEST_PICTURE, Pictures
+from looprop.serving.questions import FEATURES, LONGEST_TEXT, Question, read_methods, read_places, read_question
+from looprop.serving.reproduction import python_lines
+from looprop.serving.requests import Handler, body, parts, safely, said, while_there
+from looprop.serving.worker import Busy, Level, Worker, one_step
 from looprop.workbench import Workbench
 
 REMEMBERED = 16
 """Questions whose values are kept, the latest asked."""
 LONGEST_WAIT = 600.0
 """Seconds that one request may take."""
-SHOWN = ("cp-lrp", "attnlrp", "looprop")
+SHOWN = {"texts": ("cp-lrp", "attnlrp", "looprop"), "images": ("grad-x-input", "cp-lrp", "attnlrp")}
 """Methods that a page shows at first, beside leave-one-out."""
-
-_log = logging.getLogger("looprop.serving")
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Explorer:
     """The models that were given on the command line, one worker, and the questions asked last."""
 
-    def __init__(self, benches: Mapping[str, Workbench], *, token: str) -> None:
+    def __init__(
+        self, benches: Mapping[str, Workbench], *, token: str, images: Iterable[str] = (), trusted: bool = False
+    ) -> None:
+        for bench in benches.values():
+            reads_images(bench)  # raises for a model that a page cannot ask
         self.worker = Worker()
         self.benches = {name: interruptible(bench, self.worker.check) for name, bench in benches.items()}
-        self.token = token
+        self.pictures = Pictures(images)
+        self.token, self.trusted = token, trusted
         self._known: OrderedDict[Question, Asked] = OrderedDict()
 
-    def application(self, hosts: frozenset[str]) -> Guard:
-        """The whole server."""
+    def application(self, host: str, port: int) -> Guard:
+        """The whole server, as it is known from outside."""
+        posted = {
+            "picture": self._picture,
+            "ask": self._ask,
+            "without": self._without,
+            "answer": self._answer,
+            "explain": self._explain,
+            "python": self._python,
+            "page": self._export,
+        }
         routes = [
             Route("/", self._page),
-            Route("/explorer.js", self._asset("explorer.js", "text/javascript")),
-            Route("/explorer.css", self._asset("explorer.css", "text/css")),
-            Route("/api/about", _safely(self._about)),
-            Route("/api/ask", _safely(self._ask), methods=["POST"]),
-            Route("/api/without", _safely(self._without), methods=["POST"]),
-            Route("/api/answer", _safely(self._answer), methods=["POST"]),
-            Route("/api/explain", _safely(self._explain), methods=["POST"]),
-            Route("/api/page", _safely(self._export), methods=["POST"]),
+            Route("/explorer.css", _sending("explorer.css", "text/css")),
+            *(Route(f"/{name}", _sending(name, "text/javascript")) for name in SCRIPTS),
+            Route("/api/about", safely(self._about)),
+            *(Route(f"/api/{name}", safely(handler), methods=["POST"]) for name, handler in posted.items()),
         ]
 
         @asynccontextmanager
@@ -84,76 +86,89 @@ class Explorer:
                 yield
             finally:
                 self.worker.end()
+                self.worker.join()
 
-        return Guard(Starlette(routes=routes, lifespan=lifespan), token=self.token, hosts=hosts)
+        return Guard(Starlette(routes=routes, lifespan=lifespan), token=self.token, host=host, port=port)
 
     async def _page(self, request: Request) -> Response:
-        response = Response(_read("explorer.html"), media_type="text/html")
-        response.set_cookie(COOKIE, self.token, httponly=True, samesite="strict")
-        return response
-
-    def _asset(self, name: str, kind: str) -> Handler:
-        async def send(request: Request) -> Response:
-            return Response(_read(name), media_type=kind)
-
-        return send
+        return Response(explorer_page(), media_type="text/html")
 
     async def _about(self, request: Request) -> Response:
         models = [
             {
                 "name": name,
-                "generates": bench.adapter.target_words == "token",
+                "reads": bench.adapter.noun,
+                "generates": generates(bench),
                 "labels": [label for _, label in sorted(bench.labels.items())][:200],
+                "shown": SHOWN[bench.adapter.noun],
             }
             for name, bench in self.benches.items()
         ]
-        methods = [{"name": about.name, "title": about.title, "cost": about.cost} for about in CATALOGUE.values()]
-        about = {"models": models, "methods": methods, "shown": SHOWN, "features": FEATURES, "longest": LONGEST_TEXT}
-        return JSONResponse(about)
+        methods = [
+            {"name": one.name, "title": one.title, "cost": one.cost, "summary": one.summary}
+            for one in CATALOGUE.values()
+        ]
+        about = {"models": models, "methods": methods, "references": REFERENCES, "images": self.pictures.names}
+        return JSONResponse({**about, "features": FEATURES, "longest": LONGEST_TEXT, "largest": LARGEST_PICTURE})
+
+    async def _picture(self, request: Request) -> Response:
+        data = await body(request)
+        if not isinstance(data, Mapping) or set(data) != {"data"}:
+            raise InputError("a request must hold data")
+        name = await self._soon(request, lambda: self.pictures.add(data["data"]), Level.ASK)
+        return JSONResponse({"name": name})
 
     async def _ask(self, request: Request) -> Response:
-        question = read_question(await _body(request))
-        return JSONResponse(await self._soon(lambda: self._asked(question).describe()))
+        question = read_question(await body(request))
+        return JSONResponse(await self._soon(request, lambda: self._asked(question).describe(), Level.ASK))
 
     async def _without(self, request: Request) -> Response:
-        question, struck = _parts(await _body(request), "struck")
+        question, (struck,) = parts(await body(request), "struck")
 
-        def said() -> dict[str, Any]:
+        def found() -> dict[str, Any]:
             asked = self._asked(question)
             return asked.without(read_places(struck, asked.count))
 
-        return JSONResponse(await self._soon(said))
+        return JSONResponse(await self._soon(request, found, Level.STRIKE))
 
     async def _answer(self, request: Request) -> Response:
-        question, struck = _parts(await _body(request), "struck")
+        question, (struck,) = parts(await body(request), "struck")
 
-        def said() -> dict[str, Any]:
+        def found() -> dict[str, Any]:
             asked = self._asked(question)
             return asked.new_answer(read_places(struck, asked.count))
 
-        return JSONResponse(await self._soon(said))
+        return JSONResponse(await self._soon(request, found, Level.ASK))
 
     async def _explain(self, request: Request) -> Response:
-        question, names = _parts(await _body(request), "methods")
+        question, (names,) = parts(await body(request), "methods")
         methods = read_methods(names)
-        asked = await self._soon(lambda: self._asked(question))
+        asked = await self._soon(request, lambda: self._asked(question), Level.ASK)
+        job = Explaining(asked, methods, self.worker.rows)
 
         async def lines() -> AsyncIterator[bytes]:
+            running = self.worker.run(job.steps(), level=job.level, progress=job.progress)
             try:
-                async with asyncio.timeout(LONGEST_WAIT):
-                    async for found in self.worker.run(explained(asked, methods)):
-                        yield _line(found)
-            except TimeoutError:
-                yield _line({"error": f"stopped after {LONGEST_WAIT:.0f} seconds"})
-            except Busy:
-                yield _line({"error": "too many questions at once"})
+                async with asyncio.timeout(LONGEST_WAIT), aclosing(while_there(request, running)) as found:
+                    async for one in found:
+                        yield _line(one)
+            except ClientDisconnect:
+                return
             except Exception as error:
-                yield _line({"error": _said(error)[1]})
+                yield _line({"error": said(error)[1]})
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
+    async def _python(self, request: Request) -> Response:
+        question, (names, struck) = parts(await body(request), "methods", "struck")
+        bench, places = bench_of(self.benches, question), read_places(struck, 10**9)
+        uploaded = bool(question.image) and question.image not in self.pictures.names
+        methods = list(read_methods(names))
+        lines = python_lines(question, bench, methods, places, uploaded=uploaded, trusted=self.trusted)
+        return JSONResponse({"python": lines})
+
     async def _export(self, request: Request) -> Response:
-        data = await _body(request)
+        data = await body(request)
         if not isinstance(data, Mapping):
             raise InputError("a page is made of a JSON object")
         return Response(standalone_page(data), media_type="text/html")
@@ -161,69 +176,33 @@ class Explorer:
     def _asked(self, question: Question) -> Asked:
         """A question bound to its model; asked in the worker only."""
         if question not in self._known:
-            self._known[question] = ask(self.benches, question)
+            self._known[question] = ask(self.benches, question, self.pictures, self._answered(question))
             while len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         self._known.move_to_end(question)
         return self._known[question]
 
-    async def _soon(self, function: Callable[[], Any]) -> Any:
-        """What a short question gives, before all long ones."""
-        async with asyncio.timeout(LONGEST_WAIT):
-            async for value in self.worker.run(one_step(function), urgent=True):
+    def _answered(self, question: Question) -> Answer | None:
+        """What the model said to the same prompt, of which another part or other features were asked."""
+        like = (question.model, question.text, question.answer)
+        found = (a.answer for q, a in self._known.items() if (q.model, q.text, q.answer) == like)
+        return next(found, None)
+
+    async def _soon(self, request: Request, function: Callable[[], Any], level: Level) -> Any:
+        """What a question of one step gives; nothing more is computed for whoever has gone."""
+        running = self.worker.run(one_step(function), level=level)
+        async with asyncio.timeout(LONGEST_WAIT), aclosing(while_there(request, running)) as found:
+            async for value in found:
                 return value
         raise Busy
 
 
-def _safely(handler: Handler) -> Handler:
-    """A handler whose errors are answers: one line, no path, no place in the code."""
+def _sending(name: str, kind: str) -> Handler:
+    async def send(request: Request) -> Response:
+        return Response(asset(name), media_type=kind)
 
-    async def handle(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except ClientDisconnect:
-            return Response(status_code=400)
-        except Exception as error:
-            status, text = _said(error)
-            return JSONResponse({"error": text}, status_code=status)
-
-    return handle
-
-
-def _said(error: Exception) -> tuple[int, str]:
-    if isinstance(error, TooLarge):
-        return 413, "the request is too large"
-    if isinstance(error, Busy):
-        return 503, "too many questions at once: try again in a moment"
-    if isinstance(error, TimeoutError):
-        return 503, f"stopped after {LONGEST_WAIT:.0f} seconds"
-    if isinstance(error, LoopropError):
-        return 422, " ".join(str(error).split())[:500]
-    _log.error("unexpected %s", type(error).__name__, exc_info=error)
-    return 500, "something went wrong here; the terminal says what"
-
-
-async def _body(request: Request) -> Any:
-    """The JSON of a request; numbers that are none and nesting without end raise."""
-    try:
-        return json.loads(await request.body(), parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise InputError("the request is no JSON") from error
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-def _parts(data: Any, other: str) -> tuple[Question, Any]:
-    if not isinstance(data, Mapping) or set(data) != {"question", other}:
-        raise InputError(f"a request must hold question and {other}")
-    return read_question(data["question"]), data[other]
+    return send
 
 
 def _line(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data).encode() + b"\n"
-
-
-def _read(name: str) -> bytes:
-    return files("looprop.serving").joinpath("assets", name).read_bytes()

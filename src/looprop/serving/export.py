@@ -1,4 +1,4 @@
-"""A page of its own from what the explorer showed: it needs no server, and still strikes out single features."""
+"""A page of its own from what the explorer showed: it needs no server, and still strikes out what was stored."""
 
 import json
 from collections.abc import Mapping
@@ -7,20 +7,28 @@ from typing import Any
 
 from looprop.errors import InputError
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 FIELDS = {"about": dict, "panels": list}
+SCRIPTS = ("tools.js", "drawing.js", "rows.js", "saving.js", "panel.js", "explorer.js")
+"""In the order in which they are read."""
+
+
+def explorer_page() -> str:
+    """The page that a server sends."""
+    loaded = "\n".join(f'<script src="{name}"></script>' for name in SCRIPTS)
+    return asset("explorer.html").replace("<!-- scripts -->", loaded, 1)
 
 
 def standalone_page(data: Mapping[str, Any]) -> str:
     """The explorer's page with its style, script and data inside."""
     if set(data) != set(FIELDS) or any(not isinstance(data[name], kind) for name, kind in FIELDS.items()):
         raise InputError(f"a page is made of {' and '.join(FIELDS)}")
-    page = _asset("explorer.html")
+    page = asset("explorer.html")
     page = page.replace("<head>", f'<head>\n<meta http-equiv="Content-Security-Policy" content="{POLICY}">', 1)
-    page = page.replace('<link rel="stylesheet" href="explorer.css">', f"<style>\n{_asset('explorer.css')}</style>", 1)
+    page = page.replace('<link rel="stylesheet" href="explorer.css">', f"<style>\n{asset('explorer.css')}</style>", 1)
     stored = f'<script type="application/json" id="stored">{as_script(data)}</script>'
-    inside = f"{stored}\n<script>\n{_asset('explorer.js')}</script>"
-    return page.replace('<script src="explorer.js"></script>', inside, 1)
+    code = "\n".join(asset(name) for name in SCRIPTS)
+    return page.replace("<!-- scripts -->", f"{stored}\n<script>\n{code}</script>", 1)
 
 
 def as_script(data: Any) -> str:
@@ -33,5 +41,6 @@ def as_script(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of the page."""
     return files("looprop.serving").joinpath("assets", name).read_text(encoding="utf-8")

@@ -5,7 +5,9 @@ machine), its Origin (against other pages in the same browser), its token, its s
 """
 
 import hmac
+import ipaddress
 import secrets
+import socket
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -16,10 +18,11 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-COOKIE = "looprop-token"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 LARGEST_BODY = 2**20
 """Bytes of one request; a text of so many characters is far more than a model reads."""
+LARGER_BODIES = {"/api/picture": 6 * 2**20, "/api/page": 16 * 2**20}
+"""Bytes of those that hold images, or all that a page shows."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -38,22 +41,61 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
+def cookie_name(port: int) -> str:
+    """Browsers keep cookies by host, not by port: two servers on one machine must not take each other's."""
+    return f"looprop-token-{port}"
+
+
 def known_hosts(host: str, port: int) -> frozenset[str]:
-    """What the Host of a request may say: the names of this machine for itself, or the one that was asked for."""
-    names = LOOPBACK if is_loopback(host) else (*LOOPBACK, f"[{host}]" if ":" in host else host)
+    """What the Host of a request may say: the names of this machine for itself, and beyond them the one that was asked
+    for, or every name and address of this machine where all of them were.
+    """
+    names = set(LOOPBACK)
+    if not is_loopback(host):
+        names |= {_bracketed(name.lower()) for name in (names_of_this_machine() if is_everything(host) else [host])}
     return frozenset(f"{name}:{port}" for name in names) | (frozenset(names) if port == 80 else frozenset())
 
 
 def is_loopback(host: str) -> bool:
-    """Does a host lead to nobody but this machine?"""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    """Does a host lead to nobody but this machine?
+
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "127.evil.example", "0.0.0.0")]
+    [True, True, True, False, False]
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def is_everything(host: str) -> bool:
+    """Does a host stand for all addresses of this machine?"""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def names_of_this_machine() -> list[str]:
+    """The name of this machine, and the addresses that the name leads to."""
+    name = socket.gethostname()
+    try:
+        found = [str(entry[4][0]) for entry in socket.getaddrinfo(name, None)]
+    except OSError:
+        found = []
+    return list(dict.fromkeys([name, *found]))
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 class Guard:
     """An application that answers only whom it may."""
 
-    def __init__(self, inner: Application, *, token: str, hosts: Iterable[str]) -> None:
-        self.inner, self.token, self.hosts = inner, token, frozenset(hosts)
+    def __init__(self, inner: Application, *, token: str, host: str, port: int) -> None:
+        self.inner, self.token = inner, token
+        self.hosts, self.cookie = known_hosts(host, port), cookie_name(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Look at a request; hand it on, or say no."""
@@ -67,7 +109,9 @@ class Guard:
         if refused is not None:
             await _answer(send, *refused)
             return
-        await self.inner(scope, _limited(receive), _with_headers(send))
+        kept = f"{self.cookie}={self.token}; HttpOnly; Path=/; SameSite=strict"
+        more = ((b"set-cookie", kept.encode()),) if scope["path"] == "/" else ()
+        await self.inner(scope, _limited(receive, largest_body(scope["path"])), _with_headers(send, more))
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = _single(scope["headers"])
@@ -87,19 +131,22 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 12:
             return 400, "the length of the request is no number"
-        if int(length) > LARGEST_BODY:
-            return 413, f"a request may have {LARGEST_BODY:,} bytes"
+        if int(length) > largest_body(scope["path"]):
+            return 413, f"a request may have {largest_body(scope['path']):,} bytes"
         return None
 
     def _has_token(self, scope: Scope, headers: dict[str, str]) -> bool:
-        query = parse_qs(scope.get("query_string", b"").decode("latin-1"), max_num_fields=16, errors="replace")
+        try:
+            query = parse_qs(scope.get("query_string", b"").decode("latin-1"), max_num_fields=16, errors="replace")
+        except ValueError:  # more fields than any page of this server sends
+            return False
         cookies = SimpleCookie()
         try:
             cookies.load(headers.get("cookie", ""))
         except CookieError:
             cookies.clear()
-        given = [*query.get("token", []), *([cookies[COOKIE].value] if COOKIE in cookies else [])]
-        return any(hmac.compare_digest(one.encode(), self.token.encode()) for one in given)
+        given = [*query.get("token", []), *([cookies[self.cookie].value] if self.cookie in cookies else [])]
+        return any(hmac.compare_digest(one.encode("utf-8", "replace"), self.token.encode()) for one in given)
 
 
 def _single(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
@@ -113,7 +160,12 @@ def _single(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
     return found
 
 
-def _limited(receive: Receive) -> Receive:
+def largest_body(path: str) -> int:
+    """How many bytes a request to an address may have."""
+    return LARGER_BODIES.get(path, LARGEST_BODY)
+
+
+def _limited(receive: Receive, most: int) -> Receive:
     """What a request sends, up to a bound, whatever it said of its length."""
     seen = 0
 
@@ -121,7 +173,7 @@ def _limited(receive: Receive) -> Receive:
         nonlocal seen
         message = await receive()
         seen += len(message.get("body", b""))
-        if seen > LARGEST_BODY:
+        if seen > most:
             raise TooLarge
         return message
 
@@ -132,10 +184,10 @@ class TooLarge(Exception):
     """A request that goes on for longer than it may."""
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(send: Send, more: Iterable[tuple[bytes, bytes]]) -> Send:
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *HEADERS]
+            message["headers"] = [*message.get("headers", ()), *HEADERS, *more]
         await send(message)
 
     return sending

@@ -3,6 +3,7 @@
 import socket
 
 from looprop.errors import InputError
+from looprop.serving.guard import is_everything, names_of_this_machine
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -12,6 +13,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host, port))
+        found.listen()  # whoever opens the address before the models are loaded waits, and is not turned away
     except OSError as error:
         found.close()
         said = error.strerror or str(error)
@@ -26,3 +28,8 @@ def address_of(host: str, port: int, token: str) -> str:
     'http://127.0.0.1:8765/?token=abc'
     """
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/?token={token}"
+
+
+def address_to_open(host: str, port: int, token: str) -> str:
+    """The address to print: of a server on all addresses the machine's own name stands for it."""
+    return address_of(names_of_this_machine()[0] if is_everything(host) else host, port, token)

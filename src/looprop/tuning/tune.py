@@ -79,7 +79,8 @@ def tune(
 
     data: texts of the training set; what is reported elsewhere must not be among them.
     reference: "loo", or "shapley" (which costs much more). budget: how many candidates are tried at most.
-    with_special: special tokens count as well.
+    with_special: special tokens count as well. confidence: of the interval of the gain.
+    progress: True shows a bar; a function is called after every step.
     """
     _check(budget, reference)
     texts = list(data.texts) if isinstance(data, Dataset) else list(data)

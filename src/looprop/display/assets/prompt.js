@@ -130,4 +130,14 @@
   });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") reset(); });
   draw();
+
+  // In the frame of a notebook: it says how high it is, and takes the theme it is told.
+  if (parent !== window) {
+    const measure = () => parent.postMessage({ loopropHeight: document.querySelector("main").getBoundingClientRect().height }, "*");
+    addEventListener("message", ({ source, data }) => {
+      if (source === parent && ["light", "dark"].includes(data?.loopropTheme)) { document.body.dataset.theme = data.loopropTheme; label(); }
+    });
+    new ResizeObserver(measure).observe(document.querySelector("main"));
+    measure();
+  }
 }

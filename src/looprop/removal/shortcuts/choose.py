@@ -1,6 +1,6 @@
 """The quicker ways to remove by attention mask, and the proof that they agree with plain masking on a model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,8 +15,8 @@ from looprop.removal.batching import out_of_memory, run_halving
 from looprop.removal.plain import Runner, without_padding
 from looprop.removal.sentinels import FEW_VARIANTS, allowed_error
 from looprop.removal.shortcuts.biases import recorded_biases
-from looprop.removal.shortcuts.dropped import can_drop, dropped_rows, rows_needed
-from looprop.removal.shortcuts.packed import packed_rows
+from looprop.removal.shortcuts.dropped import can_drop, dropped_rows, dropped_texts, rows_needed
+from looprop.removal.shortcuts.packed import packed_rows, packed_texts
 
 # On fewer positions there is nothing to gain, and too little to prove anything by.
 SHORTEST = 4
@@ -33,7 +33,7 @@ class Shortcut:
     """A quicker way: its runner, and how many rows it computes for each variant (B, T) -> (B,).
 
     padded: are the variants of a batch filled up to the longest? columns: does each read the keys of the whole
-        sequence?
+        sequence? together: runs variants of several texts at once: (text, kept positions) -> logits of each.
     """
 
     name: str
@@ -41,33 +41,39 @@ class Shortcut:
     lengths: Callable[[Tensor], Tensor]
     padded: bool = True
     columns: bool = False
+    together: Callable[[Sequence[tuple[Subject, Tensor]]], list[Tensor]] | None = None
 
 
 def choose_shortcut(subject: Subject, plain: Runner) -> Shortcut | None:
     """The quickest way that is proven on this model, if any."""
     lost = subject.adapter.facts.lost
-    return next((way for way in _ways(subject) if way.name not in lost and _proven(subject, way, plain)), None)
+    for way in _ways(subject):
+        if way.name not in lost and proven(subject, way.name, partial(_agrees, subject, way.runner, plain)):
+            return way
+    return None
 
 
 def _ways(subject: Subject) -> Iterator[Shortcut]:
     """Those that may hold, quickest first."""
     if len(subject.encoded) < SHORTEST or not can_drop(subject) or subject.reads_a_part:
         return
-    sites, own = _attention_sites(subject), partial(_count_rows, subject)
+    sites, own = attention_sites_of(subject), partial(_count_rows, subject)
     found = program(subject)
     # What values decide may be decided otherwise in a variant that nobody tried; and what token ids decide, on the next
     # input: that is seen by checking each, which short inputs do not pay for.
     if found.decides or (found.reads_ids and len(subject.encoded) < FEW_VARIANTS):
         return
     if sites and subject.answer_rows == AnswerRows(first=1):
-        yield Shortcut(f"packed, cut at {sites}", packed_rows(subject, sites=sites), own, padded=False)
+        runner, together = packed_rows(subject, sites=sites), partial(packed_texts, sites=sites)
+        yield Shortcut(f"packed, cut at {sites}", runner, own, padded=False, together=together)
     shares = subject.adapter.takes_past and len(subject.encoded) >= SHORTEST_SHARED
     cuts = (sites, 0) if sites and (subject.answer_rows.first or subject.answer_rows.last) else (0,)
     for cut in cuts:
         if shares:
             yield _prefix(subject, cut)
         rows = dropped_rows(subject, sites=cut)
-        yield Shortcut(f"rows, cut at {cut}", without_padding(rows, subject.adapter, own), own)
+        runner, together = without_padding(rows, subject.adapter, own), partial(dropped_texts, sites=cut)
+        yield Shortcut(f"rows, cut at {cut}", runner, own, together=together)
     if sites and not subject.adapter.causal and (biases := recorded_biases(subject)) is not None:
         rows = dropped_rows(subject, sites=cuts[0], biases=biases)
         yield Shortcut(f"rows with biases, cut at {cuts[0]}", without_padding(rows, subject.adapter, own), own)
@@ -82,7 +88,7 @@ def program(subject: Subject) -> Program:
         programs[subject.path] = program_of(
             subject.adapter,
             subject.encoded,
-            sites=_attention_sites(subject),
+            sites=attention_sites_of(subject),
             read=subject.rows_read,
             positions=subject.target.positions,
         )
@@ -102,25 +108,26 @@ def _count_rows(subject: Subject, keep: Tensor) -> Tensor:
     return rows_needed(subject, keep).sum(1)
 
 
-def _attention_sites(subject: Subject) -> int:
+def attention_sites_of(subject: Subject) -> int:
+    """How many attention sites the input meets; 0 where the engine cannot tell."""
     try:
         return subject.adapter.attention_sites(subject.encoded)
     except Exception:  # not known to the engine, or too large for it: its last attention is not known
         return 0
 
 
-def _proven(subject: Subject, way: Shortcut, plain: Runner) -> bool:
-    """Proven once per sequence of operations and order of magnitude of the length, and again for every longer input: a
-    window ends somewhere.
+def proven(subject: Subject, name: str, agrees: Callable[[], bool]) -> bool:
+    """Does a quicker way agree with the plain one? Proven once per sequence of operations and order of magnitude of the
+    length, and again for every longer input: a window ends somewhere.
     """
     length = len(subject.encoded)
     situation = Situation(subject.path, length.bit_length(), subject.answer_rows)
-    proofs = subject.adapter.facts.shortcuts.setdefault((way.name, situation), {})
+    proofs = subject.adapter.facts.shortcuts.setdefault((name, situation), {})
     known = dict(proofs)  # a copy: other threads may prove, too
     if not all(known.values()):
         return False
     if length > max(known, default=0):
-        proofs[length] = known[length] = _agrees(subject, way.runner, plain)
+        proofs[length] = known[length] = agrees()
     return known.get(length, True)
 
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from looprop.intercept.attention import AttentionCall, SiteBias
 from looprop.intercept.fewer_rows import FewerRowsMode
@@ -73,6 +74,31 @@ def dropped_rows(subject: Subject, *, sites: int = 0, biases: Sequence[SiteBias]
             return adapter.forward(batch, positions=subject.target.positions)[:count]
 
     return run
+
+
+def dropped_texts(texts: Sequence[tuple[Subject, Tensor]], *, sites: int = 0) -> list[Tensor]:
+    """The same for variants of several texts of one model and one place to read from, in one batch."""
+    first = texts[0][0]
+    adapter, left = first.adapter, bool(first.answer_rows.last)
+    found = [gathered(rows_needed(subject, keep), left=left) for subject, keep in texts]
+    longest, wide = max(index.shape[1] for index, _ in found), max(keep.shape[1] for _, keep in texts)
+    parts: list[dict[str, Tensor]] = []
+    indices, holds = [], []
+    for number, ((subject, keep), (index, present)) in enumerate(zip(texts, found, strict=True)):
+        missing = longest - index.shape[1]
+        index, present = (pad(x, (missing, 0) if left else (0, missing)) for x in (index, present))
+        parts.append(adapter.at_rows(subject.encoded, index, read=keep.gather(1, index) & present)[0])
+        indices.append(index)
+        holds.append(index + wide * number)  # one number for each position of each text
+    count = sum(map(len, indices))
+    if 1 < count == longest:
+        # As many variants as rows: in a model with time first, one could be taken for the other.
+        parts, indices, holds = ([*x, x[-1]] for x in (parts, indices, holds))
+    batch = {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+    placed = adapter.positions.place(batch, torch.cat(indices))
+    with fewer_rows(first, sites, torch.cat(holds)), placed:
+        logits = adapter.forward(batch, positions=first.target.positions)
+    return list(logits[:count].split([len(keep) for _, keep in texts]))  # type: ignore[no-untyped-call]
 
 
 def gathered(needed: Tensor, *, left: bool) -> tuple[Tensor, Tensor]:

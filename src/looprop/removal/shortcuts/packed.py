@@ -1,11 +1,12 @@
 """Many variants in one long row, without padding and without masks: attention stays within each variant."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from looprop.errors import ModelError
 from looprop.intercept.attention import AttentionCall
@@ -53,26 +54,41 @@ def attend_within(blocks: list[Block], call: AttentionCall, last: bool) -> Tenso
 
 def packed_rows(subject: Subject, *, sites: int) -> Callable[[Tensor], Tensor]:
     """Run all variants on their needed rows in one long row. Kept positions (B, T) -> logits (B, 1, C)."""
-    adapter = subject.adapter
+    return lambda keep: packed_texts([(subject, keep)], sites=sites)[0]
 
-    def run(keep: Tensor) -> Tensor:
-        needed = rows_needed(subject, keep)
-        lengths, barred = needed.sum(1).tolist(), (~keep[:, 0]).tolist()
-        order = sorted(range(len(keep)), key=lambda i: (lengths[i], barred[i]))
-        blocks: list[Block] = []
-        starts = [0] * len(keep)
-        for i in order:
-            last = blocks[-1] if blocks else Block(0, 0, 0, False)
-            starts[i] = last.stop
-            if (last.length, last.barred) == (lengths[i], barred[i]):
-                blocks[-1] = Block(last.start, last.count + 1, last.length, last.barred)
-            else:
-                blocks.append(Block(last.stop, 1, lengths[i], barred[i]))
-        index = needed[order].nonzero()[:, 1][None]  # (1, N) positions
-        batch, placed = adapter.at_rows(subject.encoded, index)
-        first = torch.tensor(starts, device=keep.device)
-        mode = FewerRowsMode(sites, index, lambda rows: rows[0, first][:, None], partial(attend_within, blocks))
-        with mode, placed:
-            return adapter.forward(batch)
 
-    return run
+def packed_texts(texts: Sequence[tuple[Subject, Tensor]], *, sites: int) -> list[Tensor]:
+    """The same for variants of several texts of one model, all in one long row: the logits (B, 1, C) of each."""
+    adapter, longest = texts[0][0].adapter, max(keep.shape[1] for _, keep in texts)
+    needed = torch.cat([pad(rows_needed(subject, keep), (0, longest - keep.shape[1])) for subject, keep in texts])
+    lengths, barred = needed.sum(1).tolist(), [out for _, keep in texts for out in (~keep[:, 0]).tolist()]
+    order = sorted(range(len(needed)), key=lambda i: (lengths[i], barred[i]))
+    blocks: list[Block] = []
+    starts = [0] * len(needed)
+    for i in order:
+        last = blocks[-1] if blocks else Block(0, 0, 0, False)
+        starts[i] = last.stop
+        if (last.length, last.barred) == (lengths[i], barred[i]):
+            blocks[-1] = Block(last.start, last.count + 1, last.length, last.barred)
+        else:
+            blocks.append(Block(last.stop, 1, lengths[i], barred[i]))
+    row, position = needed[order].nonzero().unbind(1)
+    text = torch.repeat_interleave(
+        torch.arange(len(texts), device=needed.device),
+        torch.tensor([len(keep) for _, keep in texts], device=needed.device),
+    )[torch.tensor(order, device=needed.device)][row]
+    index = position[None]  # (1, N)
+    batch: dict[str, Tensor] = {}
+    for number, (subject, _) in enumerate(texts):
+        own = text == number
+        part, placed = adapter.at_rows(subject.encoded, index[:, own])
+        for key, value in part.items():
+            batch.setdefault(key, value.new_empty(1, len(position)))[:, own] = value
+    if len(texts) > 1:
+        placed = adapter.positions.place(batch, index)
+    first = torch.tensor(starts, device=needed.device)
+    holds = index + longest * text[None]  # one number for each position of each text
+    mode = FewerRowsMode(sites, holds, lambda rows: rows[0, first][:, None], partial(attend_within, blocks))
+    with mode, placed:
+        logits = adapter.forward(batch)
+    return list(logits.split([len(keep) for _, keep in texts]))  # type: ignore[no-untyped-call]

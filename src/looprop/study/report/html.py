@@ -47,7 +47,9 @@ def to_html(grid: Grid) -> str:
         for name, cell in zip(grid.header, row, strict=True):
             cells += _cells(cell, compared=name in grid.compared)
         rows.append(cells)
-    shown = table(columns, rows, sortable=grid.sortable)
+    prose = not numeric and bool(rows)
+    shown = table(columns, rows, sortable=grid.sortable, stacked=prose)
+    shown = shown if prose else f'<div class="wide-tables">{shown}</div>'
     if len(rows) > FOLDED:
         shown = f"<details><summary>{len(rows)} rows</summary>{shown}</details>"
     return card(shown + (paragraph(grid.note) if grid.note else ""), title=grid.title)

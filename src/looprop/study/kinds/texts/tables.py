@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from looprop.display.data import number
 from looprop.evaluation.result import Evaluation
-from looprop.evaluation.summary import MethodSummary, is_reference
+from looprop.evaluation.summary import MethodSummary, is_reference, notes_of
 from looprop.metrics import get_metric
 from looprop.naming import split_name
 from looprop.study.published import OF_TEXTS, PAPER_LAYERS, published
@@ -47,7 +47,8 @@ def main_table(run: Run, evaluation: Evaluation, methods: Sequence[str], title: 
         rows.append([*cells, fewest_to_most, number(summary.cost, signed=False)])
     note = (
         "n: examples; cost: forward passes per example; in brackets 95 % bootstrap intervals. "
-        "The paper's numbers are those of its own models (BERT-base). " + " ".join(evaluation.notes)
+        "The paper's numbers are those of its own models (BERT-base). "
+        + " ".join(notes_of(evaluation.rows, evaluation.metrics))
     ).strip()
     metrics = [title_of(metric) for metric in shown]
     printed = {

@@ -1,0 +1,205 @@
+"""What is shown of explanations: their headline and facts, their features as a strip, several of them side by side."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from looprop.display.data import Picture, Strip, number
+from looprop.display.headline import chance, headline, residual_said
+from looprop.display.pictures import fits
+from looprop.display.strips import View
+from looprop.naming import split_name
+
+Explained = Any
+"""An `Explanation`, which is written above this file."""
+
+
+def strip_of(e: Explained, *, r: float | None = None) -> Strip:
+    """The features of an explanation; `r` is its correlation with leave-one-out."""
+    count = len(e.features)
+    return Strip(
+        features=e.features,
+        scores=e.scores.tolist(),
+        special=e.special,
+        joined=[False, *(_continues(e, i) for i in range(1, count))] if count else [],
+        breaks=[0, *(_breaks(e, i) for i in range(1, count))] if "\n" in e.text and count else (),
+        outside_scale=frozenset(i for i, outside in enumerate(e.outside_scale) if outside),
+        name=e.method,
+        facts=_facts(e),
+        r=r,
+        known=e.check.known if e.check is not None and not e.check.itself else {},
+        verdict="" if e.check is None else e.check.verdict,
+        alike=e.details.get("kind") not in ("weight", "none"),
+        picture=_picture(e.details.get("picture"), count),
+    )
+
+
+def view_of(e: Explained, *, r: float | None = None) -> View:
+    """Tokens and, where words have several pieces, words."""
+    words = e.words()
+    return View(strip_of(e, r=r), strip_of(words, r=r) if len(words.features) < len(e.features) else None)
+
+
+def title_of(e: Explained) -> str:
+    """What a person would say of it."""
+    view = view_of(e)
+    kind, nothing = str(e.details.get("kind", "effect")), e.check is not None and e.check.matters is False
+    return headline(target_said(e), view.words or view.tokens, kind=kind, nothing_matters=nothing, output=e.output)
+
+
+def target_said(e: Explained) -> str:
+    """The target in words; a contrast is one class rather than another."""
+    label = str(e.label)
+    return label.replace(" - ", " rather than ", 1) if isinstance(e.target, tuple) else label.strip() or label
+
+
+def subtitle_of(e: Explained) -> str:
+    """The method, the model and the beginning of the text."""
+    by = f"by {e.method}" + (f" on {e.model}" if e.model else "")
+    text = " ".join(e.text.split())
+    return f"{by}: {text if len(text) <= 140 else text[:139] + '…'}" if text else by
+
+
+def footer_of(e: Explained) -> str:
+    """How scores are read, and the options in force."""
+    flat = {name: value for name, value in e.options.items() if not isinstance(value, Mapping)}
+    for inside in (value for value in e.options.values() if isinstance(value, Mapping)):
+        flat |= inside
+    options = ", ".join(f"{name} {value}" for name, value in flat.items() if str(value) not in ("None", "[]"))
+    return f"Scores above zero speak for the target.{' Options: ' + options + '.' if options else ''}"
+
+
+def note_of(e: Explained) -> str:
+    """A sentence on what the scores are, where they are not what their name says."""
+    if e.check is not None and e.check.itself and split_name(e.method)[0] != "loo":
+        return "This text is short enough: exact leave-one-out is the cheaper way here, and these are its values."
+    return ""
+
+
+def _facts(e: Explained) -> list[tuple[str, str]]:
+    logarithm = isinstance(e.target, str) and e.output <= 0
+    facts = [("model", e.model), ("method", e.method), ("target", e.label)]
+    probability = e.details.get("probability")
+    if isinstance(probability, float) and 0 <= probability <= 1:
+        facts.append(("probability", chance(probability)))
+    facts.append(("log-probability" if logarithm else "output", number(e.output)))
+    facts.append(("sum of scores", number(float(e.scores.sum()))))
+    facts += [("left over", residual_said(e.residual, e.output))] if e.residual is not None else []
+    facts += [("cost", _cost(e))] if e.cost else []
+    facts += [("time", _time(e.seconds))] if e.seconds else []
+    if e.check is not None:
+        facts += [("r to leave-one-out", e.check.verdict), ("removed by", e.check.removal)]
+    instead = e.details.get("instead_of")
+    facts += [(f"instead of {m}", str(why)) for m, why in instead.items()] if isinstance(instead, Mapping) else []
+    return [(name, value) for name, value in facts if value]
+
+
+def _cost(e: Explained) -> str:
+    check = f", {e.check.cost:g} of them for the check" if e.check and e.check.cost else ""
+    return f"{passes(e.cost, 'forward pass')}{check}"
+
+
+def passes(cost: float, noun: str = "pass") -> str:
+    """A number of forward passes, whole where it is.
+
+    >>> passes(11.0), passes(3.66667), passes(400.25), passes(1.0, "forward pass")
+    ('11 passes', '3.7 passes', '400 passes', '1 forward pass')
+    """
+    return _count(cost) + f" {noun}" + ("" if cost == 1 else "es")
+
+
+def _count(cost: float) -> str:
+    return f"{cost:.0f}" if cost == round(cost) or cost >= 100 else f"{cost:.1f}"
+
+
+def _time(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _continues(e: Explained, i: int) -> bool:
+    """Whether feature i follows the one before it without a space."""
+    before, here = e.offsets[i - 1], e.offsets[i]
+    if before is not None and here is not None and before[1] > before[0]:
+        return before[1] == here[0] and not e.text[here[0] : here[0] + 1].isspace()
+    return e.word_ids[i] is not None and e.word_ids[i] == e.word_ids[i - 1]
+
+
+def _breaks(e: Explained, i: int) -> int:
+    """Line breaks between feature i and the one before it, of a text whose tokens do not hold them."""
+    before, here = e.offsets[i - 1], e.offsets[i]
+    return 0 if before is None or here is None else e.text[before[1] : here[0]].count("\n")
+
+
+def _picture(given: Any, features: int) -> Picture | None:
+    """The image of an explanation; None where there is none, or what a file says of it is none."""
+    if not isinstance(given, Mapping):
+        return None
+    png, rows, columns, cells = (given.get(name, 0) for name in ("png", "rows", "columns", "cells"))
+    wide, high = (given.get(name, 1.0) for name in ("wide", "high"))
+    if not all(type(count) is int and 0 < count <= 4096 for count in (rows, columns)) or not isinstance(cells, list):
+        return None
+    if not isinstance(png, str) or not re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", png):
+        return None
+    if not all(isinstance(side, int | float) and math.isfinite(side) and 0 < side <= 2 for side in (wide, high)):
+        return None
+    if not all(isinstance(group, list) and all(type(cell) is int for cell in group) for group in cells):
+        return None
+    drawn = Picture(png, rows, columns, wide, high, cells)
+    return drawn if fits(drawn, features) else None
+
+
+# ----- several of them
+
+
+def compared(group: Sequence[Any], *, models: bool) -> list[View]:
+    """The views of explanations of one text. r is taken to leave-one-out and to the Shapley value of the same model and
+    target, where those are among them, special tokens left out. Where features are removed in several ways, it is the
+    leave-one-out that removes as the method does, if there is one, and its name says how. models: there are several,
+    and each is named.
+    """
+    views = []
+    removals = {e.details.get("removal") for e in group} - {None}
+    for e in group:
+        loo, shapley = (_reference(e, group, name) for name in ("loo", "shapley"))
+        r, r_shapley = (None if ref is None else e.correlation(ref, special=False) for ref in (loo, shapley))
+        facts = [("cost", passes(e.cost) + (f", {_time(e.seconds)}" if e.seconds else ""))] if e.cost else []
+        if r is None and e.check is not None:
+            facts.insert(0, ("r to leave-one-out", e.check.verdict))
+        facts += [("target", e.label)] if len({own.label for own in group}) > 1 else []
+        facts += [("removes by", str(e.details["removal"]))] if len(removals) > 1 and "removal" in e.details else []
+        name = f"{e.method} · {e.model}" if models and e.model else e.method
+        by = str(loo.details.get("removal", "")) if loo is not None and len(removals) > 1 else ""
+        shown: dict[str, Any] = {"facts": facts, "r_shapley": r_shapley, "name": name, "removal": by}
+        view = view_of(e, r=r)
+        views.append(View(replace(view.tokens, **shown), view.words and replace(view.words, **shown)))
+    return views
+
+
+def _reference(e: Any, group: Sequence[Any], name: str) -> Any:
+    """The reference of that name for the same model and target, if it is among others: that which removes as the
+    method does, or any.
+    """
+    own = [o for o in group if split_name(o.method)[0] == name and (o.model, o.label) == (e.model, e.label)]
+    if len(group) < 2 or not own:
+        return None
+    removal = e.details.get("removal")
+    return next((o for o in own if removal is None or o.details.get("removal") == removal), own[0])
+
+
+def other_removal(e: Any, group: Sequence[Any]) -> str:
+    """What there is to say of an explanation whose r is to a leave-one-out that removes otherwise than it does."""
+    loo = _reference(e, group, "loo")
+    ours, theirs = (None if x is None else x.details.get("removal") for x in (e, loo))
+    if not ours or not theirs or ours == theirs:
+        return ""
+    return (
+        f"{e.method} estimates removal by {ours}, and its r is to a leave-one-out by {theirs}: "
+        f"loo[removal={ours}] is the one to compare it with."
+    )
+
+
+def nothing_matters(group: Sequence[Any]) -> bool:
+    """Has a check of any of these found that no feature matters by itself?"""
+    return any(e.check is not None and e.check.matters is False for e in group)

@@ -1,0 +1,227 @@
+"""A question bound to its model, and what is true of it: what the model says without some features."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from looprop.errors import InputError, UnknownNameError
+from looprop.models.answers import Answer
+from looprop.models.prompts import check_reads_texts, language_model, parse_target
+from looprop.models.subject import Subject, bind, named_features
+from looprop.models.target import TargetLike
+from looprop.models.token_targets import CONTINUATION, token_text
+from looprop.removal.plain import plain_runner
+from looprop.removal.set_function import SetFunction
+from looprop.serving.pictures import Pictures, as_seen
+from looprop.serving.questions import Question
+from looprop.workbench import Workbench
+
+MOST_FEATURES = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question bound to its model."""
+
+    question: Question
+    subject: Subject
+    answer: Answer | None
+    value: SetFunction
+
+    @property
+    def count(self) -> int:
+        """How many features there are."""
+        return len(self.subject.features)
+
+    @property
+    def special(self) -> list[bool]:
+        """Which features the tokenizer added."""
+        return [all(self.subject.encoded.special[i] for i in group) for group in self.subject.features]
+
+    def describe(self) -> dict[str, Any]:
+        """The input with its features, the target and its value."""
+        subject, encoded = self.subject, self.subject.encoded
+        spans, names = named_features(subject)
+        first_leans = subject.adapter.causal and self.count > 1
+        return {
+            "question": asdict(self.question),
+            "text": encoded.text,
+            "features": names,
+            "spans": [None if span is None else list(span) for span in spans],
+            "special": self.special,
+            # The first token of a causal model is an attention sink: shown, but not on the colour scale.
+            "outside": [first_leans and 0 in group for group in subject.features],
+            "label": subject.target.label,
+            "kind": self._kind,
+            "probability_of": self._probability_of,
+            "tokens": len(encoded),
+            "removal": self.value.removal,
+            "answer": None if self.answer is None else self.answer.text,
+            "said": None if self.answer is None else list(self.answer.tokens),
+            "part": None if self.answer is None else list(self.answer.part),
+            "picture": self._picture(),
+            **self._outcome([]),
+        }
+
+    @property
+    def _kind(self) -> str:
+        """What the value is called."""
+        if self.subject.target.continuation:
+            return "log-probability"
+        return "logit" if self.subject.target.against is None else "difference of logits"
+
+    @property
+    def _probability_of(self) -> str:
+        """Whose probability is shown beside the value."""
+        target = self.subject.target
+        if target.continuation:
+            return "per token" if len(target.each()) > 1 else ""
+        return f"for {_name(self.subject, target.index[0])}" if target.against is not None else ""
+
+    def _picture(self) -> dict[str, Any] | None:
+        adapter = self.subject.adapter
+        pixels = self.subject.encoded.inputs.get("pixel_values")
+        if not self.question.image or pixels is None:
+            return None
+        height, width = pixels.shape[-2:]
+        rows, columns = adapter.grid(height, width)  # type: ignore[attr-defined]
+        patch = adapter.patch  # type: ignore[attr-defined]
+        shown = as_seen(pixels[0], getattr(adapter, "processor", None))
+        return {
+            "data": shown, "height": height, "width": width, "rows": rows, "columns": columns, "patch": list(patch)
+        }  # fmt: skip
+
+    def without(self, struck: list[int]) -> dict[str, Any]:
+        """What the model really says without some features, and what each of them does by itself."""
+        if len(struck) == self.count and self.value.removal != "zero" and not self.subject.something_stays:
+            raise InputError("at least one feature must stay")
+        said = self._outcome(struck)
+        joint = self.subject.output - said["value"]
+        each = [joint] if len(struck) == 1 else self.effects(struck)
+        return {
+            **said,
+            "struck": struck,
+            "change": -joint,
+            "effects": each,
+            "interaction": joint - sum(each) if len(struck) > 1 else None,
+        }
+
+    def effects(self, which: list[int], value: SetFunction | None = None) -> list[float]:
+        """Leave-one-out of some features."""
+        if not which:
+            return []
+        keep = np.ones((len(which), self.count), dtype=bool)
+        keep[np.arange(len(which)), which] = False
+        effects: list[float] = (self.subject.output - (value or self.value)(keep)).tolist()
+        return effects
+
+    def new_answer(self, struck: list[int]) -> dict[str, Any]:
+        """What a language model says to the prompt without some features."""
+        if self.answer is None:
+            raise InputError("only an answer can be given anew")
+        if not struck:
+            return {"answer": self.answer.text}
+        return {"answer": self.answer.without(*struck, features=self.question.features).text}
+
+    def _outcome(self, struck: list[int]) -> dict[str, Any]:
+        """The target's value by one plain pass, and its probability where it has one."""
+        subject = self.subject
+        rows = torch.ones(1, len(subject.encoded), dtype=torch.bool)
+        for feature in struck:
+            rows[0, list(subject.features[feature])] = False
+        with subject.adapter.evaluating(), torch.inference_mode():
+            logits = plain_runner(subject, self.value.removal)(rows.to(subject.adapter.device)).float().cpu()
+        value = float(subject.target.value(logits)[0])
+        return {"value": value, **_probabilities(subject, logits[0], value)}
+
+
+def ask(
+    benches: Mapping[str, Workbench], question: Question, pictures: Pictures, answer: Answer | None = None
+) -> Asked:
+    """Bind a question to its model, which must be one of those that were given on the command line.
+
+    answer: what the model said to this prompt before, where that is known.
+    """
+    bench = bench_of(benches, question)
+    item: Any = question.text
+    if question.answer:
+        whole = answer or bench.answer(question.text, max_new_tokens=question.answer)
+        item = answer = whole[question.span]
+        subject = bench.subject(answer, features=question.features)
+    else:
+        if question.image:
+            item = pictures.read(question.image)
+        answer = None
+        subject = bind(bench.adapter, item, target=target_of(bench, question), features=features_of(question))
+    if len(subject.features) > MOST_FEATURES:
+        raise InputError(
+            f"{len(subject.features):,} features are too many for a page, which shows {MOST_FEATURES:,}: choose larger "
+            "ones, such as sentences"
+        )
+    return Asked(question, subject, answer, SetFunction(subject))
+
+
+def bench_of(benches: Mapping[str, Workbench], question: Question) -> Workbench:
+    """The model of a question, if it reads what is asked about."""
+    if question.model not in benches:
+        raise UnknownNameError("model", question.model[:60], benches)
+    bench = benches[question.model]
+    if reads_images(bench) != bool(question.image):
+        raise InputError(f"{question.model} reads {bench.adapter.noun}: give it one of those")
+    return bench
+
+
+def reads_images(bench: Workbench) -> bool:
+    """Does a model read images? One that reads neither them nor texts raises."""
+    if bench.adapter.noun == "images":
+        return True
+    check_reads_texts(bench.adapter)
+    return False
+
+
+def generates(bench: Workbench) -> bool:
+    """Does a model say something?"""
+    try:
+        language_model(bench.adapter, "an answer")
+    except InputError:
+        return False
+    return True
+
+
+def features_of(question: Question) -> str:
+    """Patches of images are its tokens."""
+    return "token" if question.image else question.features
+
+
+def target_of(bench: Workbench, question: Question) -> TargetLike:
+    """The target as it was written."""
+    if question.target.startswith(CONTINUATION):
+        return question.target
+    return parse_target(question.target or None, bench.adapter)
+
+
+def _probabilities(subject: Subject, logits: torch.Tensor, value: float) -> dict[str, Any]:
+    """The probability of the target, of several tokens the geometric mean, and the likeliest classes or tokens."""
+    if subject.target.continuation:
+        return {"probability": math.exp(min(0.0, value) / len(subject.target.each())), "likeliest": []}
+    last = logits[-1]
+    if len(last) < 2:
+        return {"probability": None, "likeliest": []}
+    shares = last.softmax(-1)
+    best = shares.topk(min(3, len(shares)))
+    return {
+        "probability": float(shares[subject.target.index[0]]),
+        "likeliest": [[_name(subject, int(i)), float(p)] for p, i in zip(best.values, best.indices, strict=True)],
+    }
+
+
+def _name(subject: Subject, index: int) -> str:
+    """What an answer of a model is called: a class by its label, a token by its text."""
+    adapter = subject.adapter
+    if adapter.target_words == "token":
+        return token_text(getattr(adapter, "tokenizer", None), index)
+    return adapter.labels.get(index, str(index))

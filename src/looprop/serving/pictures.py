@@ -1,0 +1,102 @@
+"""Pictures that a page may ask about: those named on the command line, and those given to the page as bytes."""
+
+import base64
+import hashlib
+import io
+from collections import OrderedDict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from looprop.errors import InputError
+
+LARGEST_PICTURE = 4 * 2**20
+"""Bytes of a file."""
+MOST_PIXELS = 16_000_000
+"""A small file can hold more than memory does."""
+FORMATS = ("PNG", "JPEG", "WEBP")
+KEPT = 8
+"""Pictures given to the page, the latest."""
+
+
+class Pictures:
+    """Pictures by name. Those of the command line stay; of those given to the page the latest do."""
+
+    def __init__(self, given: Iterable[str] = ()) -> None:
+        self._given = {name: _checked(_bytes_of(Path(name))) for name in given}
+        self._uploaded: OrderedDict[str, bytes] = OrderedDict()
+
+    @property
+    def names(self) -> list[str]:
+        """Those of the command line."""
+        return list(self._given)
+
+    def add(self, encoded: Any) -> str:
+        """Take a picture from the page, in base64; its name says nothing but which bytes it has."""
+        if not isinstance(encoded, str) or len(encoded) > 4 * LARGEST_PICTURE // 3 + 4:
+            raise InputError(f"a picture must be base64 of at most {LARGEST_PICTURE:,} bytes")
+        try:
+            data = base64.b64decode(encoded, validate=True)
+        except ValueError as error:
+            raise InputError("a picture must be base64") from error
+        name = f"picture-{hashlib.sha256(_checked(data)).hexdigest()[:12]}"
+        self._uploaded[name] = data
+        self._uploaded.move_to_end(name)
+        while len(self._uploaded) > KEPT:
+            self._uploaded.popitem(last=False)
+        return name
+
+    def read(self, name: str) -> Any:
+        """The picture of a name, in colour."""
+        data = self._given.get(name) or self._uploaded.get(name)
+        if data is None:
+            raise InputError(f"unknown picture {name[:60]!r}: name it on the command line, or give it to the page anew")
+        try:
+            return _opened(data).convert("RGB")
+        except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises on files that are cut off
+            raise InputError("the picture cannot be read: its data are damaged") from error
+
+
+def _bytes_of(path: Path) -> bytes:
+    if not path.is_file():
+        raise InputError(f"{path} is no file: --image takes pictures ({', '.join(FORMATS)})")
+    if path.stat().st_size > LARGEST_PICTURE:
+        raise InputError(f"{path} has more than {LARGEST_PICTURE:,} bytes")
+    return path.read_bytes()
+
+
+def _checked(data: bytes) -> bytes:
+    """The same bytes, if they are a picture of a size that can be shown; only its head is read for that."""
+    width, height = _opened(data).size
+    if width * height > MOST_PIXELS:
+        raise InputError(f"a picture may have {MOST_PIXELS:,} pixels, this one has {width:,} x {height:,}")
+    return data
+
+
+def _opened(data: bytes) -> Any:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        return Image.open(io.BytesIO(data), formats=FORMATS)
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise InputError(f"this is no picture that can be read: {', '.join(FORMATS)}") from error
+
+
+def as_seen(pixels: torch.Tensor, processor: Any) -> str:
+    """What the model was given (C, H, W), as a PNG in a data address: normalisation is taken back where it is known."""
+    from PIL import Image
+
+    shown = pixels.detach().float().cpu()
+    mean, deviation = getattr(processor, "image_mean", None), getattr(processor, "image_std", None)
+    if getattr(processor, "do_normalize", False) and mean is not None and deviation is not None:
+        shown = shown * torch.tensor(deviation)[:, None, None] + torch.tensor(mean)[:, None, None]
+    else:
+        low, high = shown.min(), shown.max()
+        shown = (shown - low) / (high - low).clamp(min=1e-12)
+    levels = (shown.clamp(0, 1) * 255).round().to(torch.uint8)
+    three = levels[:1].expand(3, -1, -1) if len(levels) != 3 else levels
+    written = io.BytesIO()
+    Image.fromarray(three.permute(1, 2, 0).contiguous().numpy()).save(written, "PNG")
+    return "data:image/png;base64," + base64.b64encode(written.getvalue()).decode("ascii")
