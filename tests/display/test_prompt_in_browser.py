@@ -46,12 +46,6 @@ def check(browser: Browser, columns: list[int], scale: Scale = LIGHT) -> None:
         assert painted(browser, feature) == pytest.approx(colour, abs=2), (feature, columns)
 
 
-def key(browser: Browser, name: str, **more: object) -> None:
-    for kind in ("keyDown", "keyUp"):
-        text = {"text": "\r"} if name == "Enter" and kind == "keyDown" else {}
-        browser._call("Input.dispatchKeyEvent", type=kind, key=name, code=name, **text, **more)
-
-
 def listed(browser: Browser) -> list[int]:
     numbers = browser.evaluate(
         "[...document.querySelectorAll('.ranking .source')].map(source => Number(source.dataset.feature))"
@@ -78,18 +72,18 @@ def test_a_click_on_an_answer_token_recolours_the_prompt(opened: Browser) -> Non
 
 def test_the_keyboard_does_the_same(opened: Browser) -> None:
     opened.evaluate("document.querySelector('.answer .t').focus()")
-    key(opened, "ArrowRight")
-    key(opened, "ArrowRight")
-    key(opened, "Enter", windowsVirtualKeyCode=13)
+    opened.key("ArrowRight")
+    opened.key("ArrowRight")
+    opened.key("Enter")
     check(opened, [2])
-    key(opened, "ArrowLeft", modifiers=8)
+    opened.key("Shift+ArrowLeft")
     check(opened, [1, 2])
     assert opened.evaluate("[...document.querySelectorAll('.answer .t')].map(t => t.getAttribute('aria-pressed'))") == [
         "false",
         "true",
         "true",
     ]
-    key(opened, "Escape")
+    opened.key("Escape")
     check(opened, [0, 1, 2])
     assert opened.evaluate("document.querySelectorAll('.answer .t[tabindex=\"0\"]').length") == 1
 

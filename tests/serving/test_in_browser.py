@@ -131,9 +131,7 @@ def test_a_picture_can_be_given_to_the_page(browser: Browser, served: Served, tm
     path = picture_file(tmp_path / "own.png", seed=3)
     opened(browser, served)
     fill(browser, model=served.vit)
-    document = browser._call("DOM.getDocument")["root"]["nodeId"]
-    node = browser._call("DOM.querySelector", nodeId=document, selector="input[type=file]")["nodeId"]
-    browser._call("DOM.setFileInputFiles", files=[path], nodeId=node)
+    browser.upload("input[type=file]", path)
     browser.wait(FOUND)
     browser.wait(IDLE)
     loo = looprop.load(served.vit).explain(Image.open(path).convert("RGB"), "loo")
@@ -171,9 +169,44 @@ def test_scale_special_tokens_and_methods_are_chosen(browser: Browser, served: S
     assert sorted(browser.evaluate(full.replace("NAME", name)) < 100 for name in names)[-1]
     browser.evaluate("document.querySelector('.picker').open = true")
     browser.click('[data-pick="grad-x-input"]')
-    browser.wait("page.panels[0].scores.has('grad-x-input')")
+    browser.wait("(page.panels[0].scores.get('grad-x-input') || {}).scores")
     browser.click('[data-pick="grad-x-input"]')
     browser.wait("!page.panels[0].scores.has('grad-x-input')")
+
+
+def test_a_method_taken_back_stays_away(browser: Browser, served: Served) -> None:
+    """Also when its scores are on the way."""
+    asked(browser, served)
+    browser.evaluate("(p => { p.choosing('ig', true); p.choosing('ig', false); })(page.panels[0])")
+    browser.wait(IDLE)
+    until(lambda: served.explorer.worker.idle)
+    rows = browser.evaluate("[...document.querySelectorAll('.methods tbody tr')].map(row => row.dataset.method)")
+    assert rows == ["loo", "cp-lrp", "attnlrp", "looprop"]
+    assert browser.errors == []
+
+
+def test_rows_stand_before_their_scores_come(browser: Browser, served: Served) -> None:
+    """What one is about to click on does not move away."""
+    asked(browser, served)
+    row = "document.querySelector('tr[data-method=\"ig\"] .map')"
+    assert browser.evaluate(f"(p => {{ p.choosing('ig', true); return {row}.textContent; }})(page.panels[0])") == "…"
+    browser.wait(f"{row}.children.length === 11")
+
+
+def test_a_click_is_not_lost_when_the_page_is_drawn_meanwhile(browser: Browser, served: Served) -> None:
+    asked(browser, served)
+    browser.press('.stage [data-feature="3"]')
+    browser.evaluate("page.panels[0].later(), new Promise(done => setTimeout(done, 200))")  # longer than it draws later
+    browser.release()
+    browser.wait("page.panels[0].key === '3'")
+    browser.wait(CHANGE)
+    browser.press('tr[data-method="attnlrp"] .name button')
+    browser.evaluate("drawPanel(page.panels[0])")
+    browser.release()
+    browser.wait("page.panels[0].shown === 'attnlrp'")
+    drawn = "document.querySelector('tr[data-method=\"attnlrp\"]').getAttribute('aria-selected') === 'true'"
+    browser.wait(drawn)
+    assert browser.evaluate("document.activeElement.closest('tr').dataset.method") == "attnlrp"
 
 
 def test_two_models_stand_side_by_side(browser: Browser, served: Served) -> None:

@@ -1,14 +1,30 @@
 "use strict";
 // How a panel looks: everything is drawn anew from what the panel knows.
 
+/** Not while a mouse button is down: what was pressed would be gone when it is released, and the click with it. */
 function drawPanel(panel) {
-  drawHeadline(panel);
-  drawSaid(panel);
-  drawStage(panel);
-  drawOutcome(panel);
-  drawMethods(panel);
-  drawBusy(panel);
+  if (page.pressed) { page.waiting.add(panel); return; }
+  holding(panel, () => {
+    drawHeadline(panel);
+    drawSaid(panel);
+    drawStage(panel);
+    drawOutcome(panel);
+    drawMethods(panel);
+    drawBusy(panel);
+  });
 }
+
+/** Draws anew and leaves the keyboard where it was: on a feature, or on the name of a method. */
+function holding(panel, draw) {
+  const active = document.activeElement;
+  const part = active && panel.root.contains(active) ? active.closest(".stage [data-feature], .methods [data-method]") : null;
+  const { feature, method } = part ? part.dataset : {};
+  draw();
+  if (feature !== undefined) refocus(panel.find(`.stage [data-feature="${Number(feature)}"]`));
+  else if (method !== undefined) refocus([...panel.root.querySelectorAll(".methods [data-method]")].find((row) => row.dataset.method === method)?.querySelector("button"));
+}
+
+function refocus(found) { if (found && found !== document.activeElement) found.focus(); }
 
 function drawBusy(panel) {
   const busy = panel.running.size > 0;
@@ -108,15 +124,6 @@ function chipOf(panel, i, text) {
   return chip;
 }
 
-/** Draws anew and leaves the keyboard where it was. */
-function holding(panel, draw) {
-  const active = document.activeElement;
-  const held = active && panel.find(".stage").contains(active) ? active.dataset.feature : undefined;
-  draw();
-  const again = held === undefined ? null : panel.find(`.stage [data-feature="${Number(held)}"]`);
-  if (again) again.focus();
-}
-
 function drawText(panel) {
   const { text, spans, features, special, outside } = panel.data;
   const own = panel.scores.get(panel.shown);
@@ -135,7 +142,7 @@ function drawText(panel) {
     if (special[i]) pieces.push(" ");
   }
   pieces.push(element("span", { className: "context", textContent: text.slice(at) }));
-  holding(panel, () => panel.find(".text").replaceChildren(...pieces));
+  panel.find(".text").replaceChildren(...pieces);
 }
 
 function drawPatches(panel) {

@@ -51,6 +51,16 @@ async function follow(asked) {
   }));
 }
 
+/** Draws what had to wait while the mouse button was down; after the click that its release makes. */
+function released() {
+  page.pressed = false;
+  setTimeout(() => {
+    if (page.pressed) return;
+    for (const panel of page.waiting) drawPanel(panel);
+    page.waiting.clear();
+  });
+}
+
 function redraw() { for (const panel of page.panels) if (panel.data) drawPanel(panel); }
 
 function listen() {
@@ -62,6 +72,9 @@ function listen() {
     redraw();
   });
   document.getElementById("second").addEventListener("click", compare);
+  window.addEventListener("pointerdown", (event) => { page.pressed = event.button === 0; }, true);
+  for (const name of ["pointerup", "pointercancel", "contextmenu"]) window.addEventListener(name, released, true);
+  window.addEventListener("blur", released);
 }
 
 function showStored() {

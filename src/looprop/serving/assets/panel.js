@@ -110,9 +110,9 @@ class Panel {
     place.hidden = false;
   }
 
-  /** Something that takes time and can be stopped. */
-  async during(work) {
-    const control = new AbortController();
+  /** Something that takes time and can be stopped; methods: those it is for, if it is for methods. */
+  async during(work, methods = []) {
+    const control = Object.assign(new AbortController(), { methods });
     this.running.add(control);
     drawBusy(this);
     try { await work(control.signal); } catch (error) { this.fail(error); }
@@ -147,19 +147,23 @@ class Panel {
     drawPanel(this);
   }
 
-  /** Asks for methods, the Shapley value by itself: it takes long, and everything else goes before it. */
+  /** Asks for methods, the Shapley value by itself: it takes long, and everything else goes before it. Their rows stand
+   *  from the beginning, so that nothing moves under the mouse when scores come. */
   async explain(names) {
+    for (const name of names) { if (!this.scores.has(name)) this.scores.set(name, {}); }
+    drawPanel(this);
     const streams = [names.filter((name) => name !== SHAPLEY), names.filter((name) => name === SHAPLEY)];
     await Promise.all(streams.filter((one) => one.length).map((methods) => this.during(async (signal) => {
       const began = performance.now();
       const response = await post("api/explain", { question: this.data.question, methods }, signal);
       for await (const found of lines(response)) { if (!signal.aborted) this.take(found, began); }
-    })));
+    }, methods)));
     drawPanel(this);
   }
 
   take(found, began) {
     if (!found.method) { this.fail(new Error(found.error)); return; }
+    if (!this.methods.includes(found.method)) return;
     if (found.computed !== undefined) {
       const left = (performance.now() - began) * (found.most - found.computed) / Math.max(1, found.computed) / 1000;
       this.progress.set(found.method, `${found.method}: ${found.computed} variants, at most ${Math.ceil(left)} s left`);
@@ -211,7 +215,11 @@ class Panel {
     this.methods = on ? [...this.methods, name] : this.methods.filter((one) => one !== name);
     if (!this.data) return;
     if (on) { this.explain([name]); return; }
+    for (const control of this.running) {
+      if (control.methods.length && control.methods.every((one) => !this.methods.includes(one))) control.abort();
+    }
     this.scores.delete(name);
+    this.progress.delete(name);
     if (this.shown === name) this.shown = LOO;
     drawPanel(this);
   }

@@ -2,7 +2,7 @@
 // What everything else is made of. Whatever comes from a text, a model or a name goes into the page as text.
 
 const stored = document.getElementById("stored");
-const page = { about: null, panels: [], history: [] };
+const page = { about: null, panels: [], history: [], pressed: false, waiting: new Set() };
 const LOO = "loo";
 const SHAPLEY = "shapley";
 
