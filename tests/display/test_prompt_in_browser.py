@@ -124,6 +124,18 @@ def test_no_scrolling_sideways_and_dark_and_print(browser: Browser, tmp_path: Pa
         browser.media("")
 
 
+def test_on_paper_every_part_is_listed(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no button to ask for the rest."""
+    monkeypatch.setattr("looprop.display.prompts.SHOWN", 3)
+    path = tmp_path / "prompt.html"
+    path.write_text(prompt_page("What made it say so?", example()), encoding="utf-8")
+    browser.open(path)
+    seen = "[...document.querySelectorAll('.ranking li')].filter(one => one.getClientRects().length > 0).length"
+    assert browser.evaluate(seen) == 3
+    browser.media("print")
+    assert browser.evaluate(seen) == len(SCORES)
+
+
 def test_in_a_notebook_no_style_goes_in_or_out(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "notebook.html"
     host = "<style>* { font-size: 40px !important; color: red !important } button { display: none !important }</style>"
