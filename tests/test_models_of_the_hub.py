@@ -1,6 +1,7 @@
 """Models of the hub, as they lie in its cache, and folders, which ask nothing of the network."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -71,3 +72,30 @@ def test_folders_ask_nothing_of_the_network(tmp_path: Path) -> None:
     command = [sys.executable, "-c", ALONE, *map(str, folders)]
     done = subprocess.run(command, env=online, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "positive"), done.stderr
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_hub_that_does_not_answer_is_asked_once(known: bool, hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its library would ask six times for every file, over half a minute each."""
+    asked = []
+
+    def refuse(host: object, *_: object, **__: object) -> None:
+        asked.append(host)
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    if known:
+        assert looprop.load("a/b").adapter.name == "a/b"
+    else:
+        with pytest.raises(ModelError, match=r"does not hold it, and the hub does not answer: .*not known"):
+            looprop.load("nobody/nothing")
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "source", ["/nonexistent/x", "./models/mine", "no such model!", Path("nowhere") / "here" / "x"]
+)
+def test_what_is_no_folder_and_no_id_is_told_apart(source: str | Path) -> None:
+    with pytest.raises(ModelError, match="there is no such folder, and it is no hub id either"):
+        looprop.load(source)

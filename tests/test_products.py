@@ -95,6 +95,44 @@ def test_what_does_not_suit_is_left_to_torch() -> None:
     assert spy.met == 0
 
 
+@needs_onednn
+@pytest.mark.usefixtures("onednn")
+@pytest.mark.parametrize(
+    "bias",
+    [
+        torch.tensor(2.0),
+        torch.tensor([2.0]),
+        torch.tensor([3.0]).expand(200),
+        made(400, seed=4)[::2],
+        made(1, 200, seed=4),
+        made(16, 200, seed=4),
+        made(200, 3, seed=4)[:, 1],
+    ],
+    ids=lambda bias: f"{tuple(bias.shape)} {bias.stride()}",
+)
+def test_a_bias_of_another_shape_or_with_gaps(bias: torch.Tensor) -> None:
+    """oneDNN takes the memory after its first number for the rest of it."""
+    x, weight = made(16, 160), made(200, 160, seed=1)
+    torch.testing.assert_close(linear(OWN, (x, weight, bias), {}), OWN(x, weight, bias), rtol=1e-5, atol=1e-4)
+
+
+@needs_onednn
+@pytest.mark.usefixtures("onednn")
+def test_gradients_go_through_weights_and_biases_that_are_activations() -> None:
+    x, weight, bias = made(16, 160).requires_grad_(), nn.Parameter(made(200, 160, seed=1)), made(200, seed=2)
+    for args in ((x, weight * x.mean()), (x, weight, bias * x.sum()), (made(16, 160), weight * x.mean())):
+        (own,) = torch.autograd.grad(linear(OWN, args, {}).sum(), x, retain_graph=True)
+        (theirs,) = torch.autograd.grad(OWN(*args).sum(), x)
+        torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-3)
+
+
+@needs_onednn
+@pytest.mark.usefixtures("onednn")
+def test_sparse_weights_are_left_to_torch() -> None:
+    x, weight = made(16, 160), made(160, 160)
+    torch.testing.assert_close(linear(OWN, (x, weight.to_sparse()), {}), OWN(x, weight), rtol=1e-5, atol=1e-4)
+
+
 def test_the_processor_decides_and_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "_works", lambda: True)
     for vendor, capability, wanted in (

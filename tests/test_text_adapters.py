@@ -29,6 +29,11 @@ def logits_of(bench: looprop.Workbench, text: str | tuple[str, str]) -> Any:
 # ----- classes, labels, contrasts
 
 
+def test_a_workbench_shows_what_it_holds(classifier: looprop.Workbench) -> None:
+    assert repr(classifier) == "<Workbench: BertForSequenceClassification>"
+    assert repr(looprop.load()) == "<Workbench: looprop-sentiment, BertForSequenceClassification>"
+
+
 def test_predicted_class_is_the_default(classifier: looprop.Workbench) -> None:
     logits = logits_of(classifier, TEXT)
     e = classifier.explain(TEXT)

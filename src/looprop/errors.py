@@ -38,7 +38,8 @@ class UnknownNameError(LoopropError, ValueError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+        written = {one.casefold(): one for one in names}
+        close = [written[one] for one in difflib.get_close_matches(name.casefold(), written, n=3, cutoff=0.4)]
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"known: {', '.join(names)}"
         super().__init__(f"unknown {kind} {name!r}; {hint}")
 

@@ -59,19 +59,23 @@ def explanation_of(
         model=subject.adapter.name,
         options=method.options,
         details={**attribution.details, **_about(subject, method)},
-        # The first token of a causal model is an attention sink: shown, but not on the colour scale.
-        outside_scale=[subject.adapter.causal and 0 in group and len(groups) > 1 for group in groups],
+        # The first token of a causal model is an attention sink: by itself it is shown, but not on the colour scale.
+        outside_scale=[subject.adapter.causal and group == (0,) and len(groups) > 1 for group in groups],
         check=check,
     )
 
 
 def _about(subject: Subject, method: Method) -> dict[str, Any]:
     """What a result says beside its scores: what they mean, how features are removed where the method removes any, how
-    likely the target is, and what an image looks like.
+    likely the target is, how much of a text was cut, and what an image looks like.
     """
     about: dict[str, Any] = {"kind": method.kind} if hasattr(method, "kind") else {}
     if "removal" in method.options or method.removes_by:
         about["removal"] = removal_of(subject, method)
+    if subject.target.continuation:
+        about["log_probability"] = True
+    if subject.encoded.cut is not None:
+        about["truncated"] = dict(zip(("kept", "of"), subject.encoded.cut, strict=True))
     if subject.known.probability is not None:
         about["probability"] = subject.known.probability
     if drawn := subject.adapter.picture(subject.encoded):

@@ -20,6 +20,7 @@ from looprop.explanation_data import checked
 from looprop.explanation_pairs import cards_of
 from looprop.explanation_view import (
     compared,
+    cut_said,
     footer_of,
     note_of,
     nothing_matters,
@@ -265,6 +266,7 @@ class Explanations(list[Explanation]):
         said = []
         if nothing_matters(self):
             said.append("No single feature matters here by itself: r to leave-one-out is made of noise.")
+        said += dict.fromkeys(told for e in self if (told := cut_said(e)))
         said += [told for e in self if (told := other_removal(e, [o for o in self if _input(o) == _input(e)]))]
         return said
 

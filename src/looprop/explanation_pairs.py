@@ -20,6 +20,7 @@ SHOWN = 12
 """So many of the strongest pairs are shown; files have all of them."""
 WEAK = 0.05
 """Pairs below this share of the strongest one are not shown."""
+ALL = "all pairs"
 NEED, REPLACE = "need each other", "replace each other"
 
 
@@ -49,7 +50,7 @@ class Interactions:
     label: str
     text: str = ""
     possible: int = 1
-    chosen: str = "all pairs"
+    chosen: str = ALL
     stays: list[str] = field(default_factory=list)
     removal: str = ""
     model: str = ""
@@ -156,7 +157,7 @@ class Interactions:
     @property
     def note(self) -> str:
         """How many pairs were asked for, which, at what cost, and what the two words mean."""
-        rest = "" if len(self) == self.possible else f", {self.chosen}"
+        rest = "" if self.chosen == ALL else f", {self.chosen}"
         return (
             f"{self.asked} were asked for{rest}: {self.cost:g} forward passes. Two features that need each other lose "
             "already without one of them what they do together; of two that replace each other, such as words that say "

@@ -78,13 +78,26 @@ def note_of(e: Explained) -> str:
     return ""
 
 
+def cut_said(e: Explained) -> str:
+    """What there is to say of a text of which a part was cut off; nothing where it is whole."""
+    read = _tokens_read(e)
+    return f"The text was cut to what the model takes: {read} tokens are read." if read else ""
+
+
+def _tokens_read(e: Explained) -> str:
+    """How many of how many tokens of a text that was cut."""
+    cut = e.details.get("truncated")
+    counts = [cut.get(name) for name in ("kept", "of")] if isinstance(cut, Mapping) else [None]
+    return " of ".join(f"{count:,}" for count in counts) if all(type(count) is int for count in counts) else ""
+
+
 def _facts(e: Explained) -> list[tuple[str, str]]:
-    logarithm = isinstance(e.target, str) and e.output <= 0
     facts = [("model", e.model), ("method", e.method), ("target", e.label)]
+    facts.append(("tokens read", _tokens_read(e)))
     probability = e.details.get("probability")
     if isinstance(probability, float) and 0 <= probability <= 1:
         facts.append(("probability", chance(probability)))
-    facts.append(("log-probability" if logarithm else "output", number(e.output)))
+    facts.append(("log-probability" if e.details.get("log_probability") else "output", number(e.output)))
     facts.append(("sum of scores", number(float(e.scores.sum()))))
     facts += [("left over", residual_said(e.residual, e.output))] if e.residual is not None else []
     facts += [("cost", _cost(e))] if e.cost else []

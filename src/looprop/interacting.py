@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from looprop.errors import InputError
-from looprop.explanation_pairs import Interactions
+from looprop.explanation_pairs import ALL, Interactions
 from looprop.games.interactions import candidate_pairs, pair_interactions
 from looprop.games.values import first_marginals, last_marginals
 from looprop.methods.players import Keep, check_game_options, players_of
@@ -45,10 +45,12 @@ def interactions_of(
         sizes = np.maximum(sizes, np.abs(first_marginals(game, count)))
     pairs = candidate_pairs(sizes, most)
     values = pair_interactions(game, count, pairs)
-    chosen = "all pairs"
+    chosen = ALL
     if len(pairs) < possible:
         among = len({player for pair in pairs for player in pair})
         chosen = f"those among the {among} features with the largest effects, of {count}"
+    if subject.encoded.cut is not None:
+        chosen += " of a text that was cut to {} of {} tokens".format(*subject.encoded.cut)
     return Interactions(
         features=list(named_features(subject)[1]),
         pairs=[(int(game.players[i]), int(game.players[j])) for i, j in pairs],

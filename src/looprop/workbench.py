@@ -40,6 +40,9 @@ class Workbench:
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
 
+    def __repr__(self) -> str:
+        return f"<Workbench: {', '.join(dict.fromkeys((self.adapter.name, type(self.model).__name__)))}>"
+
     @property
     def model(self) -> nn.Module:
         """The torch module."""

@@ -65,7 +65,7 @@ def test_an_explanation_says_its_cost_before_it_is_long(
     assert "forward passes (" not in quick.stderr, "short work is not announced"
     monkeypatch.setattr(explaining, "LONG", 0.0)
     said = looprop("explain", TEXT, "--model", classifier, "-m", "ig", "-m", "loo")
-    assert said.stderr.startswith("at most 162 forward passes (ig 151, loo 11), about ")
+    assert said.stderr.startswith("at most 163 forward passes (ig 151, loo 12), about ")
     few = looprop("explain", TEXT, "--model", classifier, "-m", "loo")
     assert "forward passes (" not in few.stderr
 

@@ -36,8 +36,8 @@ def validator() -> Any:
 
 
 def test_the_schema_names_every_field_and_no_other() -> None:
-    data = make(loo_matters=False).to_dict()
-    assert set(PUBLISHED["properties"]) == {*PUBLISHED["required"], "no_feature_matters"} == set(data)
+    data = make(loo_matters=False, tokens_read=32, tokens=202).to_dict()
+    assert set(PUBLISHED["properties"]) == {*PUBLISHED["required"], "no_feature_matters", "truncated"} == set(data)
     assert set(make().to_dict()) == set(PUBLISHED["required"])
     assert PUBLISHED["properties"]["version"]["const"] == data["version"] == VERSION
     assert PUBLISHED["properties"]["schema"]["const"] == data["schema"] == SCHEMA
@@ -55,6 +55,7 @@ def test_data_fit(validator: Any) -> None:
         make(),
         make(flipped=0.5),
         make(loo_matters=False),
+        make(tokens_read=32, tokens=202),
         make(error="failed", cost=math.nan, **{"loo-r": math.nan}),
     ):
         validator.validate(json.loads(json.dumps(e.to_dict(), allow_nan=False)))

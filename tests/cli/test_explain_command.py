@@ -154,6 +154,28 @@ def test_a_language_model_explains_its_next_token(looprop: Run, language_model: 
     assert found["outside_scale"] == [True] + [False] * (len(found["features"]) - 1)  # type: ignore[arg-type]
 
 
+def test_a_group_with_the_first_token_in_it_has_its_colour(looprop: Run, language_model: str) -> None:
+    """The first token is a sink by itself; what it does beside others is what they do."""
+    arguments = ("explain", "the film is not good and it was bad", "--model", language_model, "-m", "loo", "--json")
+    assert answer(looprop(*arguments, "--features", "chunk:4"))["outside_scale"] == [False] * 4
+    assert answer(looprop(*arguments))["outside_scale"][:2] == [True, False]  # type: ignore[index]
+
+
+def test_several_methods_say_where_nothing_matters(looprop: Run, tmp_path: Path) -> None:
+    """On this sentence no true value reaches 5 % of what all features do, and r is about -0.9."""
+    page, note = (
+        tmp_path / "page.html",
+        "No single feature matters here by itself: r to leave-one-out is made of noise.",
+    )
+    shown = looprop(
+        "explain", "A warm, funny and quietly moving film.", "-m", "loo", "-m", "attnlrp", "--html", str(page)
+    )
+    assert note in " ".join(shown.stdout.split())
+    assert note in page.read_text(encoding="utf-8")
+    mattering = looprop("explain", "This is not a bad film at all.", "-m", "loo", "-m", "attnlrp")
+    assert "No single feature matters" not in mattering.stdout
+
+
 def test_a_prompt_goes_into_the_chat_template(looprop: Run, language_model: str) -> None:
     arguments = ("explain", "--prompt", "is it good", "--model", language_model, "--json")
     assert answer(looprop(*arguments))["text"] == "<user>is it good<assistant>"

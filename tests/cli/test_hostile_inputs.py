@@ -6,8 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import transformers as hf
 
 from cli.conftest import Run
+from tiny import wordpiece
+from tiny_heads import VISION, model_of
 
 LONG = "the film is not good " * 5000  # 105,000 characters
 PAIR = ["-m", "attnlrp", "-m", "random"]
@@ -31,6 +34,7 @@ HOSTILE: dict[str, tuple[list[str], str | bytes | None, int, str]] = {
     "a zero byte on standard input": (["-"], b"good \x00 bad", 0, ""),
     "nothing on standard input": (["-"], b"", 1, "empty"),
     "unknown method": (["good", "-m", "atnlrp"], None, 1, "did you mean 'attnlrp'"),
+    "a method in capitals": (["good", "-m", "CP-LRP"], None, 1, "did you mean 'cp-lrp'"),
     "empty method": (["good", "-m", ""], None, 1, "unknown method"),
     "unclosed bracket": (["good", "-m", "lrp[cp=1"], None, 1, "unknown method"),
     "unknown option of a method": (["good", "-m", "ig[step=4]"], None, 1, "did you mean 'steps'"),
@@ -76,9 +80,23 @@ def test_what_looks_like_markup_is_shown_as_it_is(looprop: Run, classifier: str)
     assert "[[" in looprop("explain", "[red]good[/]", "--model", classifier).stdout
 
 
-def test_a_long_text_can_be_cut(looprop: Run, classifier: str) -> None:
-    result = looprop("explain", LONG, "--model", classifier, "--truncate", *PAIR)
+@pytest.mark.parametrize("methods", [PAIR[:2], PAIR])
+def test_a_long_text_can_be_cut_which_is_said(looprop: Run, classifier: str, methods: list[str]) -> None:
+    result = looprop("explain", LONG, "--model", classifier, "--truncate", *methods)
     assert result.exit_code == 0, result.output
+    assert "32 of 25,002" in result.stdout
+
+
+def test_an_evaluation_says_what_it_cut(looprop: Run, classifier: str, tmp_path: Path) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text(f"{LONG}\nthe film\n", encoding="utf-8")
+    result = looprop("evaluate", str(texts), "--model", classifier, "-m", "random", "--metric", "loo-r")
+    assert "1 of 2 texts was cut to what the model takes: 32 of its 25,002 tokens are read." in flat(result.stdout)
+
+
+def flat(text: str) -> str:
+    """Without the line breaks of a narrow terminal."""
+    return " ".join(text.split())
 
 
 @pytest.mark.parametrize(
@@ -187,3 +205,37 @@ def test_other_commands(
     assert said in result.stderr
     assert "Traceback" not in result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a tiny model of images and its processor."""
+    folder = tmp_path_factory.mktemp("images")
+    hf.ViTForImageClassification(hf.ViTConfig(**VISION, num_labels=3)).save_pretrained(folder)
+    hf.ViTImageProcessorPil(size={"height": 16, "width": 16}).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a tiny model that answers questions."""
+    folder = tmp_path_factory.mktemp("questions")
+    for part in (model_of("bert-qa"), wordpiece()):
+        part.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("arguments", [["evaluate", "demo"], ["audit", "demo"], ["demo"], ["explain", "good"]])
+def test_commands_of_texts_refuse_a_model_of_images(looprop: Run, images: str, arguments: list[str]) -> None:
+    result = looprop(*arguments, "--model", images)
+    assert (result.exit_code, result.stdout) == (1, ""), result.output
+    assert "does not read texts: give it images from Python" in result.stderr
+    assert "docs/how-to/vision-transformer.md" in result.stderr
+
+
+def test_a_question_without_its_context(looprop: Run, questions: str) -> None:
+    alone = looprop("explain", "what", "--model", questions, "-m", "loo")
+    assert (alone.exit_code, alone.stdout) == (1, "")
+    assert "answers questions: give it QUESTION --pair CONTEXT, got one text" in alone.stderr
+    assert looprop("explain", "what", "--pair", "the film", "--model", questions, "-m", "loo").exit_code == 0
+    assert "(question" not in alone.stderr

@@ -9,6 +9,7 @@ import tiny
 import zoo
 from looprop.errors import InputError
 from looprop.methods import make_method
+from removal.naive import subject_of
 
 LONG = "the film is not very good and this movie was a very bad movie"
 
@@ -27,6 +28,23 @@ def test_keeps_to_its_budget_and_adds_up(bench: looprop.Workbench, budget: float
     assert e.residual == pytest.approx(0, abs=1e-9)
     assert e.scores[0] == e.scores[-1] == 0
     assert e.details["stays"] == ["[CLS]", "[SEP]"]
+
+
+def test_what_is_not_paid_for_is_not_used() -> None:
+    """A shared prefix costs a pass before anything else: of four, too few are left for relevance."""
+    (found,) = make_method("fast-shapley", budget=4).attribute([subject_of("llama", length=12)])
+    assert found.details["views"] == ["alone"]
+    assert "relevance" not in found.details["spent"]
+    assert found.cost <= 4
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_exact_values_cost_what_was_run(length: int) -> None:
+    subject = subject_of("deberta-v2", length=length)  # which runs whole variants only
+    (found,) = make_method("fast-shapley", budget=10).attribute([subject])
+    (values,) = subject.known.values.values()
+    assert found.details["exact"]
+    assert found.cost == values.computed == 2 ** (length - 1) - 1
 
 
 def test_what_is_bought_in_which_order(bench: looprop.Workbench) -> None:
@@ -72,7 +90,7 @@ def test_words_that_stay_get_nothing(bench: looprop.Workbench) -> None:
     assert all(score == 0 for name, score in zip(e.features, e.scores, strict=True) if name in ("film", "movie"))
 
 
-@pytest.mark.parametrize("budget", [0, 3, True, "many", float("nan")])
+@pytest.mark.parametrize("budget", [0, 3, True, "many", float("nan"), float("inf")])
 def test_a_budget_that_buys_nothing_is_refused(budget: float) -> None:
     with pytest.raises(InputError, match="budget must be at least 4 forward passes"):
         make_method("fast-shapley", budget=budget)

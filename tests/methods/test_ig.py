@@ -64,6 +64,20 @@ def test_the_midpoint_rule_by_a_literal_loop() -> None:
     np.testing.assert_allclose(attribute(smooth, x[None], "ig", steps=7)[0].numpy(), (x * total).numpy(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("options", [{}, {"tolerance": 0.05}])
+def test_a_line_that_begins_at_no_number_is_refused(options: dict[str, Any]) -> None:
+    """Nothing has a direction at zero: what was shared out would go by the number of steps."""
+    x = torch.tensor([[1.0, 2.0, 3.0]])
+    with pytest.raises(ModelError, match="answers the baseline with NaN"):
+        attribute(lambda rows: (rows / rows.norm(dim=1, keepdim=True))[:, 0], x, "ig", **options)
+
+
+def test_gradients_that_are_no_numbers_are_refused() -> None:
+    x = torch.tensor([[1.0, 2.0, 3.0]])
+    with pytest.raises(ModelError, match="gradients that are NaN"):
+        attribute(lambda rows: (rows - 0.51).sqrt().nan_to_num(0.0)[:, 0] + rows[:, 1], x, "ig")
+
+
 def test_a_large_residual_is_said() -> None:
     """A step of height 1: with one step the gradient at the middle knows nothing of it."""
     x = torch.tensor([[1.0]], dtype=torch.float64)
@@ -144,6 +158,41 @@ def test_a_cut_that_gives_another_gradient_is_not_taken(monkeypatch: pytest.Monk
     (found,) = IntegratedGradients(steps=3).attribute([other])
     assert Line(other, "zero", keep_special=False)._cut == 0
     np.testing.assert_allclose(found.scores, wanted.scores, atol=1e-9)
+
+
+class ReadWhereATokenSays(nn.Module):
+    """BERT, read at token 7, or at the first where there is none."""
+
+    def __init__(self, inner: Any, *, wraps: bool) -> None:
+        super().__init__()
+        self.inner, self.config, self.wraps = inner, inner.config, wraps
+
+    def get_input_embeddings(self) -> Any:
+        return self.inner.get_input_embeddings()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor | None = None) -> Tensor:
+        found = self.inner.bert(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids)
+        rows = found.last_hidden_state
+        at = (input_ids == 7).long().argmax(1)
+        at = at % rows.shape[1] if self.wraps else at
+        read: Tensor = self.inner.classifier(rows[torch.arange(len(rows)), at])
+        return read
+
+
+@pytest.mark.parametrize("wraps", [True, False], ids=["a wrong row", "no such row"])
+def test_a_cut_proven_on_one_text_is_not_believed_on_the_next(wraps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def scores() -> list[Any]:
+        adapter, found = TextClassifier(ReadWhereATokenSays(zoo.build("bert"), wraps=wraps), TOKENIZER), []
+        for ids in ([9, 10, 11, 12, 13, 14, 15, 16, 17], [9, 10, 11, 7, 13, 14, 15, 16]):
+            encoded = encode(torch.tensor([ids]))
+            subject = Subject(adapter, encoded, Target((1,), "1"), partition(encoded))
+            found.append(IntegratedGradients(steps=4).attribute([subject])[0].scores)
+        assert bool(Line(subject, "zero", keep_special=False)._cut) is False
+        return found
+
+    found = scores()
+    monkeypatch.setattr(Line, "_cut", 0)
+    np.testing.assert_allclose(np.concatenate(found), np.concatenate(scores()), atol=1e-9)
 
 
 def steep(rows: Tensor) -> Tensor:
@@ -240,6 +289,40 @@ def test_special_tokens_can_be_kept() -> None:
     (kept,) = IntegratedGradients(steps=3, keep_special=True).attribute([subject])
     assert (moved.scores != 0).all()
     assert ((kept.scores == 0) == special).all()
+
+
+def of_a_layer(model: Any, layer: nn.Module, ids: Tensor, baseline: Tensor, *, target: int, steps: int) -> Any:
+    """As captum's LayerIntegratedGradients does it: the output of a layer goes from that on one text to that on
+    another, by a literal loop over the midpoints.
+    """
+    outputs: list[Tensor] = []
+    with layer.register_forward_hook(lambda module, given, found: outputs.append(found.detach())), torch.no_grad():
+        model(input_ids=baseline)
+        model(input_ids=ids)
+    start, end = outputs
+    total = torch.zeros_like(end)
+    for step in range(steps):
+        here = (start + (step + 0.5) / steps * (end - start)).requires_grad_()
+        with layer.register_forward_hook(lambda module, given, found, here=here: here):
+            (gradient,) = torch.autograd.grad(model(input_ids=ids).logits[0, target], here)
+        total += gradient / steps
+    return (total * (end - start)).sum(-1)[0].numpy()
+
+
+@pytest.mark.filterwarnings("ignore::looprop.methods.ig.IntegratedGradientsWarning")
+def test_captums_numbers_are_those_at_the_word_embeddings() -> None:
+    """What docs/how-to/other-libraries.md says of LayerIntegratedGradients: at `bert.embeddings` it gives others."""
+    model, tokenizer = tiny.tiny_classifier(dtype=torch.float64)
+    text, embeddings = "the film is not good", model.bert.embeddings
+    ids = tokenizer(text, return_tensors="pt")["input_ids"]
+    baseline = torch.full_like(ids, tokenizer.pad_token_id)
+    baseline[0, [0, -1]] = ids[0, [0, -1]]
+    e = load((model, tokenizer)).explain(text, "ig[baseline=pad;keep_special=true;steps=5]", target=1)
+    words, all_of_it = (
+        of_a_layer(model, layer, ids, baseline, target=1, steps=5) for layer in (embeddings.word_embeddings, embeddings)
+    )
+    np.testing.assert_allclose(e.scores, words, rtol=0, atol=1e-9)
+    assert np.abs(all_of_it - words).max() > 0.01 * np.abs(words).max()
 
 
 @pytest.mark.filterwarnings("ignore::looprop.methods.ig.IntegratedGradientsWarning")

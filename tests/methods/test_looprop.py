@@ -13,6 +13,8 @@ from looprop.errors import InputError, UnknownNameError
 from looprop.methods.looprop import rows as exact_rows_module
 from looprop.methods.looprop.first_order import barring_effect, first_order
 from looprop.methods.registry import make_method
+from looprop.models.loading import adapt_module
+from looprop.models.subject import bind
 from methods.subjects import felt, scores, subject_of
 
 
@@ -226,3 +228,11 @@ def test_without_attention_it_is_refused() -> None:
 def test_other_backwards_run_and_differ(backward: Any) -> None:
     subject = subject_of("bert")
     assert not torch.allclose(first_order(subject, backward).effect, first_order(subject).effect)
+
+
+@pytest.mark.parametrize("options", [{}, {"rows": 2}, {"refine": 1}, {"budget": 4}])
+def test_a_model_without_tokens_is_refused_in_its_own_words(options: dict[str, Any]) -> None:
+    """And not with an option of other methods."""
+    subject = bind(adapt_module(nn.Linear(4, 2)), torch.ones(4), target=0)
+    with pytest.raises(InputError, match="looprop has no meaning for a plain tensor model"):
+        make_method("looprop", **options).attribute([subject])

@@ -183,3 +183,15 @@ def test_sounds_and_images_from_a_folder(tmp_path: Path) -> None:
             values = reader(item.astype(np.float32), sampling_rate=16_000, return_tensors="pt")["input_values"]
             with torch.no_grad():
                 assert e.output == pytest.approx(float(model(input_values=values).logits[0, 1]), rel=1e-4)
+
+
+def test_what_is_no_image_or_sound_is_refused_with_what_is_wanted() -> None:
+    processor = hf.ViTImageProcessorPil(size={"height": 16, "width": 16})
+    images = looprop.load((model_of("clip"), processor))
+    with pytest.raises(InputError, match=r"reads images: a float tensor \(C, H, W\), .*; got the text 'a film'"):
+        images.explain("a film", "loo")
+    with pytest.raises(InputError, match=r"reads images: .*; got dict"):
+        images.explain({}, "loo")
+    extractor = hf.Wav2Vec2FeatureExtractor()
+    with pytest.raises(InputError, match=r"reads sounds: .* an array of samples; got the text 'a film'"):
+        looprop.load((model_of("wav2vec2"), extractor)).explain("a film", "loo")

@@ -196,6 +196,26 @@ def test_spans_that_are_refused(target: Any, said: str) -> None:
         bench("bert-qa").explain(QUESTION, target=target)
 
 
+@pytest.mark.parametrize("item", ["the film was good", ("the film was good",)])
+def test_a_question_needs_its_context(item: Any) -> None:
+    with pytest.raises(InputError, match=r"answers questions: give it \(question, context\), got one text"):
+        bench("bert-qa").explain(item, "loo")
+
+
+def test_a_text_without_a_mask_is_told_where_to_put_one() -> None:
+    with pytest.raises(InputError, match=r"write \[MASK\] in place of the token that is to be explained"):
+        bench("bert-mlm").explain("the film was good", "loo")
+
+
+def test_only_what_a_model_says_has_a_log_probability() -> None:
+    """A span with a negative sum of logits has none."""
+    spans = [bench("bert-qa").explain(QUESTION, "random", target=(place, place)) for place in range(6, 12)]
+    assert min(e.output for e in spans) < 0
+    assert not any("log-probability" in dict(e.strip().facts) for e in spans)
+    said = bench("t5").explain("the film", "random", target="continuation:good")
+    assert "log-probability" in dict(said.strip().facts)
+
+
 # ----- on the command line, and what is cut out
 
 

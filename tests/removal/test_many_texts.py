@@ -1,10 +1,12 @@
 """Variants of several texts in one batch: each gets what it gets by itself, and every eighth text is checked."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import zoo
 from looprop.methods.loo import LeaveOneOut
@@ -12,6 +14,7 @@ from looprop.models.adapter import Adapter
 from looprop.models.encoded import partition
 from looprop.models.subject import Subject
 from looprop.models.target import Target
+from looprop.removal.sentinels import allowed_error
 from looprop.removal.set_function import SetFunction
 from looprop.removal.shortcuts.choose import Shortcut
 from removal.naive import adapter_of, encode
@@ -72,6 +75,13 @@ def test_every_eighth_text_is_checked() -> None:
     assert [bool(a.details["removal"]["checked"]) for a in found] == [i % 8 == 0 for i in range(20)]
 
 
+def test_a_run_in_less_precision_takes_nobodys_turn_to_be_checked() -> None:
+    adapter = adapter_of("bert", zoo.build("bert", dtype=torch.float32))
+    rough, own = texts(adapter, (7, 7))
+    assert not LeaveOneOut(precision="bfloat16").attribute([rough])[0].details["removal"]["checked"]
+    assert LeaveOneOut().attribute([own])[0].details["removal"]["checked"]
+
+
 def test_long_texts_check_themselves_and_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     met = count_joint(monkeypatch)
     adapter = adapter_of("bert", zoo.build("bert"))
@@ -103,3 +113,70 @@ def test_values_known_already_are_not_computed_again() -> None:
     again = LeaveOneOut().attribute(subjects)
     assert [a.cost for a in again] == [0.0] * len(subjects)
     assert all(SetFunction(s).count.computed == len(s.features) for s in subjects)
+
+
+class ByLength(nn.Module):
+    """Another answer to texts of more than seven rows, by another operation."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner, self.config = inner, inner.config
+
+    def get_input_embeddings(self) -> Any:
+        return self.inner.get_input_embeddings()
+
+    def forward(self, input_ids: Any, attention_mask: Any = None, position_ids: Any = None) -> Any:
+        logits = self.inner(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids).logits
+        return SimpleNamespace(logits=3 * logits.tanh() if input_ids.shape[1] > 7 else logits)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_texts_of_two_paths_share_no_batch(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    met, lengths = count_joint(monkeypatch), (9, 9, 5, 5, 9, 5, 9, 5)
+    together = LeaveOneOut().attribute(texts(adapter_of(family, ByLength(zoo.build(family))), lengths))
+    assert met == [3, 3]
+    alone = texts(adapter_of(family, ByLength(zoo.build(family))), lengths)
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(other.scores, LeaveOneOut().attribute([one])[0].scores, atol=1e-9)
+
+
+def test_texts_in_line_do_not_take_a_way_that_was_lost_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ninth text checks itself, and finds the way wrong."""
+    adapter = adapter_of("bert", zoo.build("bert"))
+    wanted = LeaveOneOut().attribute(texts(adapter, (7,) * 10))
+    adapter, asked = adapter_of("bert", zoo.build("bert")), []
+
+    def allowed(*args: Any) -> float:
+        asked.append(1)
+        return allowed_error(*args) if len(asked) == 1 else -1.0
+
+    monkeypatch.setattr("looprop.removal.checked.allowed_error", allowed)
+    found = LeaveOneOut().attribute(texts(adapter, (7,) * 10))
+    assert "fell_back" not in found[0].details["removal"]
+    assert all("fell_back" in a.details["removal"] for a in found[1:9])
+    for one, other in zip(wanted, found, strict=True):
+        np.testing.assert_allclose(other.scores, one.scores, atol=1e-9)
+
+
+def test_a_batch_in_which_a_known_answer_is_another_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models whose rows look at how many there are, above a number that one short text does not reach."""
+
+    class Crowded(nn.Module):
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner, self.config = inner, inner.config
+
+        def get_input_embeddings(self) -> Any:
+            return self.inner.get_input_embeddings()
+
+        def forward(self, input_ids: Any, attention_mask: Any = None, position_ids: Any = None) -> Any:
+            logits = self.inner(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids).logits
+            return logits.tanh() if input_ids.numel() > 80 else logits
+
+    met = count_joint(monkeypatch)
+    adapter = adapter_of("bert", Crowded(zoo.build("bert")))
+    found = LeaveOneOut().attribute(texts(adapter, (7,) * 8))
+    assert met == [7]
+    wanted = LeaveOneOut().attribute(texts(adapter_of("bert", zoo.build("bert")), (7,) * 8))
+    for one, other in zip(wanted, found, strict=True):
+        np.testing.assert_allclose(other.scores, one.scores, atol=1e-9)

@@ -148,3 +148,10 @@ def test_nothing_in_a_saved_page_ends_its_data() -> None:
     assert "alert(1)</script>" not in page
     assert page.count("</script>") == 2
     assert json.loads(as_script(MARKUP)) == MARKUP
+
+
+def test_a_number_that_json_has_not_is_named(served: Served) -> None:
+    data = b'{"about": {"x": 1e999}, "panels": []}'  # which is read as infinity
+    status, body = served.request("POST", "/api/page", data)
+    assert status == 422
+    assert "too large" in json.loads(body)["error"]

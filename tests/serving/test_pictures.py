@@ -91,6 +91,25 @@ def test_pictures_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         pictures.Pictures([str(tmp_path / "none.png")])
 
 
+def written(picture: Image.Image) -> str:
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+@pytest.mark.parametrize("size", [(65_535, 1), (1, 4_000), (16_000_000, 1)])
+def test_a_picture_that_grows_when_its_short_side_does_is_refused(size: tuple[int, int]) -> None:
+    """A file of 150 bytes, which a processor that makes the shorter side 224 long would blow up to gigabytes."""
+    with pytest.raises(InputError, match="100 times as long as wide"):
+        pictures.Pictures().add(written(Image.new("1", size)))
+
+
+def test_a_picture_of_sixteen_bits_is_refused_and_not_shown_white() -> None:
+    shades = np.arange(4096, dtype=np.uint16).reshape(64, 64) * 16
+    with pytest.raises(InputError, match="save it with 8 bits"):
+        pictures.Pictures().add(written(Image.fromarray(shades)))
+
+
 def test_only_the_latest_pictures_are_kept(tmp_path: Path) -> None:
     store = pictures.Pictures([picture_file(tmp_path / "given.png")])
     names = [

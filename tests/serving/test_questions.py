@@ -31,6 +31,17 @@ def test_a_question_is_described(served: Served) -> None:
     assert said["likeliest"][0][0] == "positive"
 
 
+@pytest.mark.parametrize(("features", "outside"), [("token", [True, False]), ("sentence", [False, False])])
+def test_only_the_first_token_by_itself_is_outside_the_scale(
+    served: Served, features: str, outside: list[bool]
+) -> None:
+    question = {"model": served.lm, "text": "The film is good. A bad film.", "features": features}
+    _, said = served.post("/api/ask", question)
+    explained = served.explorer.benches[served.lm].explain(question["text"], "cp-lrp", features=features)
+    assert said["outside"] == list(explained.outside_scale)
+    assert said["outside"][:2] == outside
+
+
 def test_what_is_struck_out_is_leave_one_out(served: Served) -> None:
     wanted = looprop.load().explain(TEXT, "loo").scores
     for feature in range(len(wanted)):

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+import looprop
 from serving.conftest import Served
 
 
@@ -42,6 +43,17 @@ def test_lines_give_the_numbers_of_the_page(served: Served, question: dict[str, 
     assert found["explanations"][1].scores.tolist() == pytest.approx(other, abs=1e-4)
     _, without = served.post("/api/without", {"question": asked, "struck": [0, 1]})
     assert found["change"] == pytest.approx(without["change"], abs=1e-4)
+
+
+def test_asking_whether_anybody_waits_changes_no_way_and_no_number(served: Served) -> None:
+    """What a fast estimate spends goes by the price of a variant, and that by the way in which it is run."""
+    question = {"model": "embedded", "text": "a fine film, not a bad one"}
+    (shown,) = served.lines("/api/explain", {"question": question, "methods": ["fast-shapley"]})
+    wanted = looprop.load().explain(question["text"], "fast-shapley")
+    assert shown["scores"] == pytest.approx(wanted.scores.tolist(), abs=1e-4)
+    assert shown["cost"] == wanted.cost
+    ways = [m.set_function(question["text"]).way for m in (served.explorer.benches["embedded"], looprop.load())]
+    assert ways[0] == ways[1] != "plain"
 
 
 def test_nothing_in_a_question_becomes_code(served: Served) -> None:

@@ -9,6 +9,7 @@ from looprop.auditing.defaults import CHECKED
 from looprop.auditing.original import AuditSetup, Original
 from looprop.errors import ModelError
 from looprop.methods.base import Method
+from looprop.models.cutting import cut_of
 from looprop.models.subject import Subject
 from looprop.running.provenance import hardware, now, versions, weights_hash
 
@@ -49,6 +50,8 @@ class Manifest:
             "hardware": hardware(),
             "options": self._options,
         }
+        if cut := cut_of([subject.encoded.cut for subject in subjects]):
+            about["truncated"] = str(cut)
         return about if account is None else {**about, "engine": account}
 
 

@@ -33,9 +33,10 @@ def audit_fragment(audit: Audit) -> str:
 
 
 def _subtitle(audit: Audit) -> str:
+    cut = f"; {audit.about['truncated']}" if "truncated" in audit.about else ""
     return (
         f"{audit.about.get('model', 'model')} on {audit.title}, computed in "
-        f"{audit.about.get('computed_in', 'its own precision')}"
+        f"{audit.about.get('computed_in', 'its own precision')}{cut}"
     )
 
 

@@ -25,7 +25,7 @@ from looprop.cli.options import (
     Workers,
     choose_engine,
 )
-from looprop.cli.shell import command, load_bench, output, progress, quiet_libraries, say
+from looprop.cli.shell import command, load_reader, output, progress, quiet_libraries, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -137,7 +137,7 @@ def _question(
     if data not in CASES:
         texts = read_data(data, split=split, column=column, limit=limit, seed=seed, also=CASES)
         with progress("loading the model"):
-            return _Question(load_bench(model), texts)
+            return _Question(load_reader(model), texts)
     if model is not None or split is not None or column is not None:
         raise typer.BadParameter(f"{data} brings its own model and inputs: it takes no --model, --split or --column")
     with progress("training the network" if data == "mnist" else "loading the model"):
@@ -152,6 +152,8 @@ def show_audit(result: "Audit", *, no_color: bool) -> None:
     """Verdicts, the table of changes, the checks, and what was refused or left alone."""
     console = output(no_color=no_color)
     console.print(f"{result.about['model']} on {result.title}", style="bold", markup=False)
+    if "truncated" in result.about:
+        console.print(result.about["truncated"], style="dim", markup=False)
     console.print()
     _show_verdicts(result, console)
     _show_changes(result, console)

@@ -7,7 +7,7 @@ import typer
 
 from looprop.cli.arguments import check_place
 from looprop.cli.options import Debug, Model, NoColor
-from looprop.cli.shell import command, load_bench, progress, say
+from looprop.cli.shell import command, load_reader, progress, say
 from looprop.cli.summaries import check_success, show_summary
 from looprop.methods.names import CATALOGUE
 
@@ -23,7 +23,7 @@ def demo(
     check_place(html, ".html")
     methods = [entry.demo or entry.example or entry.name for entry in CATALOGUE.values()]
     with progress("loading the model"):
-        bench = load_bench(model)
+        bench = load_reader(model)
     from looprop.evaluation.evaluate import evaluate
     from looprop.evaluation.gallery import gallery_page
     from looprop.files import write_whole

@@ -21,7 +21,7 @@ from looprop.cli.options import (
     Workers,
     choose_engine,
 )
-from looprop.cli.shell import command, load_bench, progress, say
+from looprop.cli.shell import command, load_reader, progress, say
 from looprop.cli.summaries import check_success, hand_out
 from looprop.methods.names import COMPARED
 from looprop.naming import split_names
@@ -112,7 +112,7 @@ def evaluate(
     chosen = choose_engine(engine, address, workers)
     texts = read_data(data, split=split, column=column, limit=limit, seed=seed)
     with progress("loading the model"):
-        benches = [load_bench(name) for name in model] if model else [load_bench(None)]
+        benches = [load_reader(name) for name in model] if model else [load_reader(None)]
     from looprop.evaluation.evaluate import evaluate as measure
     from looprop.evaluation.setup import make_setup
     from looprop.running.engines import describe

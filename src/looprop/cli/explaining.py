@@ -8,7 +8,7 @@ import typer
 
 from looprop.cli.arguments import check_methods, check_place, read_text
 from looprop.cli.options import Debug, Html, Json, Methods, Model, NoColor
-from looprop.cli.shell import command, load_bench, output, progress, say
+from looprop.cli.shell import command, load_reader, output, progress, say
 from looprop.errors import InputError, TargetError
 from looprop.methods.names import DEFAULT
 from looprop.naming import split_name
@@ -121,10 +121,9 @@ def explain(
         raise InputError("the text is empty: nothing to explain")
 
     with progress("loading the model"):
-        bench = load_bench(model, trust_remote_code=trust_remote_code)
-    from looprop.models.prompts import check_reads_texts, language_model
+        bench = load_reader(model, trust_remote_code=trust_remote_code)
+    from looprop.models.prompts import language_model
 
-    check_reads_texts(bench.adapter)
     if prompt is not None:
         language_model(bench.adapter, "--prompt")
         given = bench.chat(given, system) if chat else given
@@ -168,13 +167,18 @@ def say_cost(
     from looprop.methods.registry import make_method
 
     subject = bench.subject(item, target=target, features=features, truncation=truncate)
-    passes = {name: stated_cost(subject, make_method(name))[0] for name in methods}
+    passes = {name: stated_cost(subject, make_method(name))[0] + _compared_with(name, methods) for name in methods}
     if sum(passes.values()) < FEW:
         return
     seconds = sum(passes.values()) * one_pass(subject)
     if seconds >= LONG:
         each = ", ".join(f"{name} {count:.0f}" for name, count in passes.items())
         say(f"at most {sum(passes.values()):.0f} forward passes ({each}), about {spoken(seconds)}")
+
+
+def _compared_with(name: str, methods: list[str]) -> bool:
+    """Are other methods compared with this one? It then has to say whether anything matters, by one pass more."""
+    return len(methods) > 1 and split_name(name)[0] == "loo"
 
 
 def _count(bench: "Workbench", item: Any, target: "TargetLike", features: str, truncate: bool) -> int:
@@ -218,13 +222,15 @@ def explain_by(
 
     from looprop.explanation import Explanations
     from looprop.methods.registry import make_method
+    from looprop.metrics.trust import LEAST
 
     # All of them are made before the first one runs: a wrong option of the last must not cost the time of the others.
     made = [None if by_default and name == DEFAULT else make_method(name) for name in methods]
     found = Explanations()
     with progress(methods[0], len(methods)) as advance:
         for i, (name, one) in enumerate(zip(methods, made, strict=True)):
-            explanation = bench.explain(item, one, target=target, features=features, truncation=truncate, check=check)
+            values = LEAST if check is None and _compared_with(name, methods) else check
+            explanation = bench.explain(item, one, target=target, features=features, truncation=truncate, check=values)
             found.append(explanation if one is None else replace(explanation, method=name))
             advance(methods[i + 1] if i + 1 < len(methods) else "")
     return found
@@ -288,4 +294,6 @@ def show(found: "Explanations", *, html: Path | None, png: Path | None, json_: b
     console.print("  ".join(facts), style="dim", markup=False)
     console.print()
     console.print(terminal.comparison([view.tokens for views in found.views() for view in views], colour=colour))
+    for note in found.notes():
+        console.print(note, style="dim", markup=False)
     show_interactions(found, console)

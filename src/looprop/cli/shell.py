@@ -35,6 +35,7 @@ PATIENCE = 1.5  # seconds
 _SPELLINGS = {
     "pass truncation=True": "use --truncate",
     "features='token'": "--features token",
+    "(question, context)": "QUESTION --pair CONTEXT",
     "without the template": "without the template, with --no-chat",
 }
 
@@ -135,6 +136,15 @@ def load_bench(model: str | None, *, trust_remote_code: bool = False) -> "Workbe
         from looprop.workbench import load
 
         return load(model, trust_remote_code=trust_remote_code)
+
+
+def load_reader(model: str | None, *, trust_remote_code: bool = False) -> "Workbench":
+    """The same of a model that reads texts; any other raises."""
+    bench = load_bench(model, trust_remote_code=trust_remote_code)
+    from looprop.models.prompts import check_reads_texts
+
+    check_reads_texts(bench.adapter)
+    return bench
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import typer
 
 from looprop.cli.arguments import check_place, read_data
 from looprop.cli.options import Debug, Json, Limit, Model, Seed, Split, TextColumn
-from looprop.cli.shell import command, load_bench, progress, say
+from looprop.cli.shell import command, load_reader, progress, say
 
 # Of a named data set, the texts that the model was trained on: what is reported elsewhere chooses nothing.
 TRAINING = "train"
@@ -51,7 +51,7 @@ def tune(
     split = TRAINING if split is None and data in SPLITS else split
     texts = read_data(data, split=split, column=column, limit=limit or TEXTS, seed=seed)
     with progress("loading the model"):
-        bench = load_bench(model)
+        bench = load_reader(model)
     from looprop.tuning.tune import STANDARDS, most_passes
     from looprop.tuning.tune import tune as search
 

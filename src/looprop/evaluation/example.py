@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError, LoopropError
 from looprop.evaluation.common import Common, Reference, measure_common
+from looprop.evaluation.cuts import cut_columns
 from looprop.evaluation.known_loo import KnownLoo, learn_known
 from looprop.evaluation.known_shares import KnownShapley, check_known
 from looprop.evaluation.setup import Setup
@@ -200,6 +201,7 @@ def _rows(
         "label": subject.target.label,
         "output": subject.output,
         **shared.of_row(subject.output),
+        **cut_columns(subject.encoded.cut),
     }
     rows = []
     for label, of in found.items():

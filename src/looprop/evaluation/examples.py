@@ -17,6 +17,9 @@ from looprop.running.parts import Row
 SHOWN = 24
 """So many of the examples on which methods disagree most can be looked at."""
 
+OF_THE_INPUT = ("probability", "log_probability", "picture", "truncated")
+"""Details of an explanation that no method has a part in."""
+
 
 @dataclass(frozen=True)
 class Disagreement:
@@ -74,7 +77,7 @@ def disagreements(rows: Sequence[Row], metrics: Sequence[str]) -> list[Disagreem
 
 def frame_of(explanation: Explanation) -> Explanation:
     """An explanation without what a method said: text, features and target of an example."""
-    details = {name: value for name, value in explanation.details.items() if name in ("probability", "picture")}
+    details = {name: value for name, value in explanation.details.items() if name in OF_THE_INPUT}
     blank: dict[str, Any] = {
         "method": "",
         "scores": np.zeros(len(explanation)),

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from looprop.display import number
 from looprop.errors import DataError, InputError, UnknownNameError
+from looprop.evaluation.cuts import cut_of_rows
 from looprop.evaluation.examples import frames_to_data
 from looprop.evaluation.page import SummaryTable, evaluation_fragment, evaluation_page, summary_table
 from looprop.evaluation.summary import (
@@ -83,8 +84,8 @@ class Evaluation:
 
     @cached_property
     def notes(self) -> list[str]:
-        """What a reader of the table must know: on how many examples a reference says that no feature matters, what
-        the references cost.
+        """What a reader of the table must know: which texts were cut, on how many examples a reference says that no
+        feature matters, what the references cost.
         """
         spent = (*exact_notes(self.rows), *cheaper_loo(self.summary))
         return [*notes_of(self.rows, self.metrics), *removal_notes(self.about), *spent]
@@ -157,6 +158,7 @@ class Evaluation:
         data |= {"metrics": list(self.metrics), "confidence": self.confidence, "seed": self.seed}
         still = {name: {"examples": count, "of": total} for name, (count, total) in unmoved(self.rows).items()}
         data |= {"no_feature_matters": still} if still else {}
+        data |= {"truncated": asdict(cut)} if (cut := cut_of_rows(self.rows)) else {}
         return data | {"summary": [plain(found.to_dict(), found.method) for found in self.summary]}
 
     @staticmethod

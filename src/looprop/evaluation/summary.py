@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
+from looprop.evaluation.cuts import cut_of_rows
 from looprop.metrics import MATTERS, REFERENCES, Comparison, Estimate, Metric, bootstrap_mean, compare_all, get_metric
 from looprop.naming import split_name
 from looprop.running.parts import Row
@@ -107,9 +108,11 @@ def unmoved(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
 
 
 def notes_of(rows: Sequence[Row], metrics: Sequence[str]) -> list[str]:
-    """What a reader of the means must know: where a reference has nothing to say, and what references cost."""
+    """What a reader of the means must know: which texts were cut, where a reference has nothing to say, and what
+    references cost.
+    """
     needs = {need for name in metrics for need in get_metric(name).needs}
-    said = []
+    said = [str(cut)] if (cut := cut_of_rows(rows)) else []
     for reference, (count, total) in unmoved(rows).items():
         if reference in needs and count:
             said.append(

@@ -30,7 +30,8 @@ _SYSTEM = Path("/proc/cpuinfo")
 def linear(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """x W' + b as `function`, torch's own, would give it: by oneDNN where that is quicker, else by torch itself.
 
-    The gradient goes back to x alone: weight and bias are constants.
+    The gradient goes back to x alone: a weight or bias that is made of other tensors, which may be activations, is
+    left to torch.
     """
     if not by_onednn():
         return function(*args, **kwargs)
@@ -89,7 +90,8 @@ def _suits(x: Any, weight: Any, bias: Any) -> bool:
     return (
         _plain(x)
         and _plain(weight)
-        and (bias is None or _plain(bias))
+        and _constant(weight)
+        and (bias is None or _added_to_rows(bias, weight))
         and x.dim() >= 2
         and weight.dim() == 2
         and weight.numel() >= SMALLEST_WEIGHT
@@ -101,7 +103,22 @@ def _suits(x: Any, weight: Any, bias: Any) -> bool:
 
 def _plain(value: Any) -> bool:
     """A tensor of float32 in ordinary memory, and no subclass (quantised, distributed) that computes in its own way."""
-    return type(value) in (Tensor, torch.nn.Parameter) and value.dtype == torch.float32 and value.device.type == "cpu"
+    return (
+        type(value) in (Tensor, torch.nn.Parameter)
+        and value.dtype == torch.float32
+        and value.device.type == "cpu"
+        and value.layout == torch.strided
+    )
+
+
+def _constant(value: Tensor) -> bool:
+    """Does no gradient have to go through it? Parameters get none here."""
+    return not value.requires_grad or isinstance(value, torch.nn.Parameter)
+
+
+def _added_to_rows(bias: Any, weight: Tensor) -> bool:
+    """One number for each output, in one block: oneDNN reads memory from the first on, and heeds no strides."""
+    return _plain(bias) and _constant(bias) and bias.shape == weight.shape[:1] and bias.is_contiguous()
 
 
 def _multiply(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -5,6 +5,7 @@ without the features that seem to matter most, and the values of random halves o
 Where leaving every feature out once is cheap, as with the shared prefix of a decoder, both ends are the guess.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,8 +97,8 @@ class FastShapley(Method):
         self, *, budget: float = 10, keep: Keep = "special", removal: Removal | None = None, seed: int = 0
     ) -> None:
         keep = check_game_options(keep, removal)
-        if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget >= RELEVANCE + 1:
-            raise InputError(f"budget must be at least {RELEVANCE + 1:g} forward passes, got {budget!r}")
+        if isinstance(budget, bool) or not isinstance(budget, int | float) or not RELEVANCE + 1 <= budget < math.inf:
+            raise InputError(f"budget must be at least {RELEVANCE + 1:g} forward passes, and finite, got {budget!r}")
         if type(seed) is not int or seed < 0:
             raise InputError(f"seed must be an integer >= 0, got {seed!r}")
         self.budget, self.keep, self.removal, self.seed = budget, keep, removal, seed
@@ -110,7 +111,7 @@ class FastShapley(Method):
         players, purse = players_of(subject, keep=self.keep, removal=self.removal), Purse(float(self.budget))
         count = len(players)
         nothing = float(players(np.zeros((1, count), dtype=bool))[0])
-        if 2**count <= 8 * self.budget and purse.buy("all sets", float(players.set_cost(all_sets(count)[1:-1]).sum())):
+        if 2**count <= 8 * self.budget and purse.buy("all sets", _cost_of_all_sets(players)):
             shares, errors = exact_shapley(players(all_sets(count))), np.zeros(count)
             said: dict[str, Any] = {"exact": True}
         else:
@@ -120,6 +121,11 @@ class FastShapley(Method):
         details["baseline_output"] = nothing
         residual = subject.output - nothing - float(scores.sum())
         return Attribution(scores, cost=sum(purse.spent.values()), residual=residual, details=details)
+
+
+def _cost_of_all_sets(players: Players) -> float:
+    """Of every set but the whole, whose value is known."""
+    return float(players.set_cost(all_sets(len(players))[:-1]).sum()) + players.shared_cost
 
 
 def _estimate(
@@ -159,12 +165,13 @@ def _views(subject: Subject, players: Players, purse: Purse) -> tuple[dict[str, 
     alone, everyone = (float(players.set_cost(sets).sum()) for sets in (single, ~single))
     if everyone <= RELEVANCE + FOR_TRUE_VALUES and purse.buy("both ends", alone + everyone):
         return {"alone": first_marginals(players, count), "leave-one-out": last_marginals(players, count)}, said
-    try:
-        (found,) = AttnLRP().attribute([subject])
-        views["relevance"] = found.scores[players.players]
-        purse.buy("relevance", RELEVANCE)
-    except RuleError as error:
-        said["without"] = f"relevance: {error}"
+    if purse.buy("relevance", RELEVANCE):
+        try:
+            (found,) = AttnLRP().attribute([subject])
+            views["relevance"] = found.scores[players.players]
+        except RuleError as error:
+            purse.refund("relevance", RELEVANCE)
+            said["without"] = f"relevance: {error}"
     if purse.buy("alone", alone):
         views["alone"] = first_marginals(players, count)
     first_order = LooProp(rows=0)

@@ -3,6 +3,7 @@
 Of the last layer only the rows are run that the answer is read from, where that is proven to change nothing.
 """
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from typing import Literal
@@ -42,11 +43,20 @@ class Line:
     def value_at_start(self) -> float:
         """The target at the start of the line."""
         with torch.no_grad():
-            return float(self._run(self.start, self._cut)[0])
+            value = float(self._run(self.start, self._cut)[0])
+        if not math.isfinite(value):
+            raise ModelError(
+                f"{self.subject.adapter.name} answers the baseline with NaN or an infinite number: there is no change "
+                "to share out"
+            )
+        return value
 
     def gradient(self, places: Tensor) -> Tensor:
         """The gradient summed over some places of the line, (1, ...)."""
-        return self._gradient(places, self._cut)[0]
+        found = self._gradient(places, self._cut)[0]
+        if not torch.isfinite(found).all():
+            raise ModelError(f"{self.subject.adapter.name} has gradients that are NaN or infinite along the line")
+        return found
 
     def _gradient(self, places: Tensor, cut: int) -> tuple[Tensor, float]:
         """The same with the last layer cut, or not (0), and the largest value of the target on the way."""
@@ -97,7 +107,8 @@ class Line:
         sites, read = attention_sites_of(subject), subject.answer_rows
         if not sites or not (read.first or read.last) or subject.reads_a_part or program(subject).decides:
             return 0
-        return sites if proven(subject, f"line, cut at {sites}", partial(self._agrees, sites)) else 0
+        agreed = proven(subject, f"line, cut at {sites}", partial(self._agrees, sites))
+        return sites if agreed and self._ends_right(sites) else 0
 
     def _agrees(self, sites: int) -> bool:
         """Does the middle of the line have the same gradient with the last layer cut?"""
@@ -110,6 +121,17 @@ class Line:
         apart = float((found - wanted).abs().max())
         same = abs(value - other) <= rounding(self.subject.known.size, self.subject.known.dtype)
         return same and apart <= GRADIENT_AGREEMENT * float(wanted.abs().max())
+
+    def _ends_right(self, sites: int) -> bool:
+        """Does the end of the line, with the last layer cut, answer what the model itself does? Asked of every input:
+        a proof is of another one, and from which row an answer is read may go by token ids.
+        """
+        try:
+            with torch.no_grad():
+                found = float(self._run(self.end, sites)[0])
+        except Exception:  # rows are missing that this input is read from
+            return False
+        return not self.subject.differs(found)
 
 
 def _asked_by(rows: slice, call: AttentionCall, last: bool) -> Tensor:

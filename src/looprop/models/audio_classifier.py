@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter, Intact
-from looprop.models.checking import failures_named
+from looprop.models.checking import failures_named, items_named
 from looprop.models.encoded import Encoded
 from looprop.models.target import labels_of
 from looprop.models.traced import Traced
@@ -72,8 +72,9 @@ class AudioClassifier(Adapter):
                 f"a sound must be a float tensor as the model takes it, or give the feature extractor; got "
                 f"{type(samples).__name__}"
             )
-        given = np.asarray(samples, dtype=np.float32)
-        features = self.processor(given, sampling_rate=self.rate, return_tensors="pt")
+        with items_named(f"{self.name} reads sounds: a float tensor as it takes it, or an array of samples", samples):
+            given = np.asarray(samples, dtype=np.float32)
+            features = self.processor(given, sampling_rate=self.rate, return_tensors="pt")
         if self.input_name not in features:
             raise ModelError(f"the feature extractor gives {', '.join(features)}, the model takes {self.input_name}")
         found: Tensor = features[self.input_name]

@@ -57,6 +57,16 @@ def failures_named(name: str) -> Iterator[None]:
         raise ModelError(f"{name} cannot be run on this input alone, {type(error).__name__}: {error}") from error
 
 
+@contextmanager
+def items_named(wanted: str, item: object) -> Iterator[None]:
+    """What a processor raises on something that it cannot read becomes an error that says what is wanted."""
+    try:
+        yield
+    except Exception as error:  # processors raise what they like
+        got = f"the text {item[:40]!r}" if isinstance(item, str) else type(item).__name__
+        raise InputError(f"{wanted}; got {got}") from error
+
+
 def check_text(text: str, what: str = "the text") -> None:
     """Raise for a text that is no Unicode: half of a surrogate pair, as broken decoding leaves it behind."""
     # isascii costs nothing, and most texts are.

@@ -29,6 +29,7 @@ class Encoded:
     fixed: positions that are context and no feature (a given continuation).
     besides: names of inputs that are the same whichever positions are kept (what a decoder has said already).
     layout: what the parts of the text are, where that is known (turns of a conversation, documents).
+    cut: of a text that is longer than the model takes, how many tokens are left and how many there were.
     """
 
     inputs: Mapping[str, Tensor]
@@ -40,6 +41,7 @@ class Encoded:
     fixed: frozenset[int] = frozenset()
     besides: frozenset[str] = frozenset()
     layout: Layout | None = None
+    cut: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -63,6 +65,7 @@ class Encoded:
             frozenset(places[i] for i in self.fixed if i in places),
             self.besides,
             self.layout,
+            self.cut,
         )
 
 

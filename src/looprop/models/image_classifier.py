@@ -14,7 +14,7 @@ from looprop.intercept.attention import AttentionCall
 from looprop.intercept.lookup import EmbeddedMode
 from looprop.intercept.sites import SiteMode
 from looprop.models.adapter import Adapter, Altered, Intact
-from looprop.models.checking import failures_named
+from looprop.models.checking import failures_named, items_named
 from looprop.models.encoded import Encoded
 from looprop.models.target import labels_of
 from looprop.models.traced import Traced
@@ -69,7 +69,8 @@ class ImageClassifier(Adapter):
                 raise InputError(
                     f"an image must be a float tensor (C, H, W), or give the image processor; got {type(item).__name__}"
                 )
-            item = self.processor(item, return_tensors="pt")["pixel_values"]
+            with items_named(f"{self.name} reads images: a float tensor (C, H, W), a PIL image or an image file", item):
+                item = self.processor(item, return_tensors="pt")["pixel_values"]
         pixels = item if item.dim() == 4 else item[None]
         wanted = self.image or ("H", "W")
         if pixels.dim() != 4 or len(pixels) != 1 or (self.image and tuple(pixels.shape[-2:]) != self.image):

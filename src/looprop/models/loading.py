@@ -59,7 +59,7 @@ def load_adapter(
         check_folder(folder, trust_remote_code=trust_remote_code)
     elif folder.exists():
         raise ModelError(f"{folder} is a file: a model is loaded from its folder, {str(folder.parent)!r}")
-    adapter = _from_pretrained(folder if folder.is_dir() else source, str(source), trust_remote_code, device)
+    adapter = _from_pretrained(folder if folder.is_dir() else str(source), str(source), trust_remote_code, device)
     # A folder of one's own by its whole path: other processes work in other folders.
     adapter.origin = Origin(
         str(Path(source).resolve() if Path(source).is_dir() else source), trust_remote_code, accelerated
@@ -113,10 +113,11 @@ def _from_pretrained(
     import transformers
 
     on_disk = isinstance(source, Path)
-    options = {"trust_remote_code": trust_remote_code, "local_files_only": on_disk}
+    here = on_disk or not _hub_answers(str(source))
+    options = {"trust_remote_code": trust_remote_code, "local_files_only": here}
     with _ours(name, "its configuration"):
         if not on_disk:
-            _check_hub(str(source), trust_remote_code)
+            _check_hub(str(source), trust_remote_code, here=here)
         config = transformers.AutoConfig.from_pretrained(source, **options)
         kind, architecture = kind_of_config(config, name)
     on_cpu = device is None or torch.device(device).type == "cpu"
@@ -143,12 +144,40 @@ def _from_pretrained(
         return kind.adapter(model, reader, name=name)
 
 
-def _check_hub(source: str, trust_remote_code: bool) -> None:
-    """What is asked of a folder, asked of the hub: files that name others are looked at before those are opened."""
+def _hub_answers(source: str) -> bool:
+    """Can the hub be asked for a model, or only its cache? Asked once: for each file its library would ask again for
+    half a minute. What is in neither raises.
+    """
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        get_hf_file_metadata(hf_hub_url(source, "config.json"))
+    except HFValidationError:
+        raise ModelError(
+            f"cannot load {source!r}: there is no such folder, and it is no hub id either, such as 'owner/name'"
+        ) from None
+    except HfHubHTTPError:  # an answer, of which more is said when files are asked for
+        return True
+    except Exception as error:  # whatever stands between here and the hub
+        if isinstance(try_to_load_from_cache(source, "config.json"), str):
+            return False
+        raise ModelError(
+            f"cannot load {source!r}: it is no folder, the hub's cache does not hold it, and the hub does not answer: "
+            f"{_first_line(error)}"
+        ) from error
+    return True
+
+
+def _check_hub(source: str, trust_remote_code: bool, *, here: bool) -> None:
+    """What is asked of a folder, asked of the hub: files that name others are looked at before those are opened.
+
+    here: only its cache can be asked.
+    """
     from transformers.utils import cached_file
 
     def file(name: str) -> Path | None:
-        found = cached_file(source, name, _raise_exceptions_for_missing_entries=False)
+        found = cached_file(source, name, local_files_only=here, _raise_exceptions_for_missing_entries=False)
         return None if found is None else Path(found)
 
     if file(ADAPTER) is not None:

@@ -28,7 +28,8 @@ class MaskedLanguageModel(PlacedAnswers):
         if len(places) != 1:
             found = f"{len(places)} of them, at positions {', '.join(map(str, places))}" if places else "none"
             raise InputError(
-                f"the text must hold {written} once, where a token is to be filled in, and there is {found}"
+                f"{self.name} fills in a masked token: the text must hold {written} once, and there is {found}; write "
+                f"{written} in place of the token that is to be explained"
             )
         return self.marked(encoded, {places[0]: ASKED})
 

@@ -18,8 +18,10 @@ from looprop.models.text import TextAdapter
 def check_reads_texts(adapter: Adapter) -> None:
     """Raise unless the model reads texts."""
     if not isinstance(adapter, TextAdapter):
+        page = "vision-transformer.md" if adapter.noun == "images" else "heads.md"
         raise InputError(
-            f"{adapter.name} does not read texts: explain it from Python, see docs/how-to/vision-transformer.md"
+            f"{adapter.name} does not read texts: give it {adapter.noun} from Python, m.explain or looprop.evaluate, "
+            f"see docs/how-to/{page}"
         )
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from looprop.errors import ModelError, TargetError
+from looprop.errors import InputError, ModelError, TargetError
 from looprop.models.encoded import Encoded
 from looprop.models.placed_answers import END, MARKS, START, PlacedAnswers, words_at
 from looprop.models.target import Target, TargetLike
+from looprop.models.text import TextLike
 
 # What is read off: the sum of both logits, that of the start alone, that of the end alone.
 SPAN, ONLY_START, ONLY_END = range(3)
@@ -20,6 +21,12 @@ class QuestionAnswering(PlacedAnswers):
     """A model that answers a pair (question, context) with a start and an end logit at every token."""
 
     target_words = "text"
+
+    def encode(self, item: TextLike, *, truncation: bool = False) -> Encoded:
+        """A question and the context that holds its answer."""
+        if isinstance(item, str) or (isinstance(item, tuple) and len(item) == 1):
+            raise InputError(f"{self.name} answers questions: give it (question, context), got one text")
+        return super().encode(item, truncation=truncation)
 
     def _may_hold(self, encoded: Encoded, position: int, first: int) -> bool:
         """Only the context holds the answer."""
@@ -60,7 +67,7 @@ class QuestionAnswering(PlacedAnswers):
         """The span with the largest sum, its end not before its start."""
         own = self.candidates(encoded)
         if not own:
-            raise TargetError("the context is empty: give the input as a pair (question, context)")
+            raise TargetError("the context is empty: give (question, context)")
         sums = starts[own][:, None] + ends[own][None]  # (N, N)
         backwards = torch.ones_like(sums, dtype=torch.bool).tril(-1)
         first, last = divmod(int(sums.masked_fill(backwards, -torch.inf).argmax()), len(own))

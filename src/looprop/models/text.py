@@ -106,7 +106,13 @@ class TextAdapter(Adapter):
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
         if "token_type_ids" in encoding and self._takes_types:
             inputs["token_type_ids"] = torch.tensor([encoding["token_type_ids"]], device=self.device)
-        return Encoded(inputs, names, text, offsets, special, words_of(text, offsets))
+        cut = self._cut(texts, len(ids)) if len(ids) == limit.get("max_length") else None
+        return Encoded(inputs, names, text, offsets, special, words_of(text, offsets), cut=cut)
+
+    def _cut(self, texts: tuple[str, ...], kept: int) -> tuple[int, int] | None:
+        """How many tokens are left of a text that fills the model, and how many there are; None where all are left."""
+        whole = len(self.tokenizer(*texts, verbose=False)["input_ids"])
+        return (kept, whole) if kept < whole else None
 
     @property
     def _takes_types(self) -> bool:

@@ -68,7 +68,7 @@ class Checked:
                 if out_of_memory(error.__cause__ or error):
                     raise
                 reason = f"{type(error).__name__}: {error}"
-            self._lose(shortcut, reason)
+            self.lose(shortcut, reason)
         return self._plainly(rows), False
 
     def trusted(self, rows: Tensor) -> Shortcut | None:
@@ -107,7 +107,8 @@ class Checked:
                 raise no_memory() from error
             raise
 
-    def _lose(self, shortcut: Shortcut, reason: str) -> None:
+    def lose(self, shortcut: Shortcut, reason: str) -> None:
+        """Run plainly from now on, and say why; so does every input of the model that comes after."""
         facts, known = self.subject.adapter.facts, self.subject.known
         self.fell_back = f"{shortcut.name}: {reason}"
         facts.lost[shortcut.name] = reason
@@ -116,11 +117,13 @@ class Checked:
         facts.answer_rows.clear()
 
     def _by(self, shortcut: Shortcut, rows: Tensor) -> Tensor:
+        if self.rough:  # is not checked, and takes no other run's turn
+            return self._run(shortcut, rows)
         subject = self.subject
         runs, kind = subject.adapter.facts.runs, (shortcut.name, subject.path)
         before = runs.get(kind, 0)
         runs[kind] = before + 1
-        if self.rough or (len(rows) < FEW_VARIANTS and before % EVERY):
+        if len(rows) < FEW_VARIANTS and before % EVERY:
             return self._run(shortcut, rows)
         parts = self._run(shortcut, self._with_intact(rows))
         values = self._totals(parts)
@@ -164,10 +167,12 @@ class Checked:
 
     def _by_plain_removal(self, rows: Tensor) -> Tensor:
         """One by one where the rows of a batch depend on each other."""
+        if self.rough:
+            return self._run(None, rows)
         subject, facts = self.subject, self.subject.adapter.facts
         kind = (f"plain {self.removal} {len(rows)}", subject.path)
         before = facts.runs.get(kind, 0)
-        if self.rough or (len(rows) < FEW_VARIANTS and before % EVERY):
+        if len(rows) < FEW_VARIANTS and before % EVERY:
             parts = self._run(None, rows)
         else:
             parts = self._run(None, self._with_intact(rows))

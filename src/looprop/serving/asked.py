@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from looprop.errors import InputError, UnknownNameError
+from looprop.errors import InputError, ModelError, UnknownNameError
 from looprop.models.answers import Answer
 from looprop.models.prompts import check_reads_texts, language_model, parse_target
 from looprop.models.subject import Subject, bind, named_features
@@ -53,8 +53,8 @@ class Asked:
             "features": names,
             "spans": [None if span is None else list(span) for span in spans],
             "special": self.special,
-            # The first token of a causal model is an attention sink: shown, but not on the colour scale.
-            "outside": [first_leans and 0 in group for group in subject.features],
+            # The first token of a causal model is an attention sink: by itself it is not on the colour scale.
+            "outside": [first_leans and group == (0,) for group in subject.features],
             "label": subject.target.label,
             "kind": self._kind,
             "probability_of": self._probability_of,
@@ -136,6 +136,8 @@ class Asked:
         with subject.adapter.evaluating(), torch.inference_mode():
             logits = plain_runner(subject, self.value.removal)(rows.to(subject.adapter.device)).float().cpu()
         value = float(subject.target.value(logits)[0])
+        if not math.isfinite(value):
+            raise ModelError(f"{subject.adapter.name} answers with NaN or infinite logits when this is removed")
         return {"value": value, **_probabilities(subject, logits[0], value)}
 
 

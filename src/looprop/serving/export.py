@@ -37,7 +37,10 @@ def as_script(data: Any) -> str:
     >>> as_script({"a": "</script><!--"})
     '{"a": "\\\\u003c/script\\\\u003e\\\\u003c!--"}'
     """
-    text = json.dumps(data, allow_nan=False)  # everything outside ASCII is escaped
+    try:
+        text = json.dumps(data, allow_nan=False)  # everything outside ASCII is escaped
+    except ValueError as error:  # JSON has 1e999, which is read as infinity
+        raise InputError("a page holds a number that is too large") from error
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from looprop.propagation.tape import unseen
 from looprop.workbench import Workbench
 
 
@@ -17,7 +18,10 @@ def interruptible(bench: Workbench, check: Callable[[int], None]) -> Workbench:
         check(0)
 
     def beginning(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        check(next((len(value) for value in (*given, *named.values()) if isinstance(value, Tensor) and value.dim()), 1))
+        with unseen():  # no mode takes this for something that the model does with its input
+            tensors = [value for value in (*given, *named.values()) if isinstance(value, Tensor) and value.dim()]
+            rows = len(tensors[0]) if tensors else 1
+        check(rows)
 
     bench.model.register_forward_pre_hook(beginning, with_kwargs=True)
     for layer in {layer for part in bench.model.modules() if isinstance(part, nn.ModuleList) for layer in part}:

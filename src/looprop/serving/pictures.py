@@ -16,6 +16,10 @@ LARGEST_PICTURE = 4 * 2**20
 """Bytes of a file."""
 MOST_PIXELS = 16_000_000
 """A small file can hold more than memory does."""
+MOST_SLENDER = 100
+"""How many times as long as high, or the other way round: what makes the shorter side as long as a model wants it makes
+the other so many times as long.
+"""
 FORMATS = ("PNG", "JPEG", "WEBP")
 KEPT = 8
 """Pictures given to the page, the latest."""
@@ -68,10 +72,15 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _checked(data: bytes) -> bytes:
-    """The same bytes, if they are a picture of a size that can be shown; only its head is read for that."""
-    width, height = _opened(data).size
+    """The same bytes, if they are a picture of a size and depth that can be shown; only its head is read for that."""
+    picture = _opened(data)
+    width, height = picture.size
     if width * height > MOST_PIXELS:
         raise InputError(f"a picture may have {MOST_PIXELS:,} pixels, this one has {width:,} x {height:,}")
+    if max(width, height) > MOST_SLENDER * min(width, height):
+        raise InputError(f"a picture may be {MOST_SLENDER} times as long as wide, this one has {width:,} x {height:,}")
+    if picture.mode.startswith(("I", "F")):  # in colour nearly all of it would be white
+        raise InputError("a picture of 16 bits a pixel loses its shades: save it with 8 bits")
     return data
 
 

@@ -58,6 +58,7 @@ class Tuning:
     def __str__(self) -> str:
         """A few lines for people."""
         where = f"r to {self.about['reference']} on {self.about['reported']} texts that chose nothing"
+        cut = [self.about["truncated"]] if "truncated" in self.about else []
         return "\n".join(
             (
                 f"plan: {self.chosen}",
@@ -65,6 +66,7 @@ class Tuning:
                 self.verdict,
                 f"{len(self.trials)} plans tried on {self.about['chosen_on']} texts, {self.passes:.0f} forward passes; "
                 f"{self.stopped}",
+                *cut,
             )
         )
 

@@ -16,6 +16,7 @@ from looprop.methods.propagating import propagate
 from looprop.methods.registry import make_method
 from looprop.metrics.correlation import correlate
 from looprop.metrics.statistics import bootstrap_mean
+from looprop.models.cutting import cut_of
 from looprop.models.subject import Subject
 from looprop.models.target import TargetLike
 from looprop.running.progress import Advance, shown_by
@@ -93,7 +94,7 @@ def tune(
         standards, standard = _standards(first, advance)
         chosen, stopped = search.run(first.subjects[0].adapter.attention_layers(first.subjects[0].encoded))
     tuned, usual = second.propagated(chosen), second.explained(standard)
-    about = {
+    about: dict[str, Any] = {
         "model": m.adapter.name,
         "data": title,
         "reference": reference,
@@ -103,6 +104,8 @@ def tune(
         "seed": seed,
         "budget": budget,
     }
+    if cut := cut_of([subject.encoded.cut for subject in (*first.subjects, *second.subjects)]):
+        about["truncated"] = str(cut)
     passes += 3.0 * (len(search.trials) + len(standards)) * len(first.subjects) + 6.0 * len(second.subjects)
     mean = partial(bootstrap_mean, confidence=confidence, seed=seed)
     return Tuning(

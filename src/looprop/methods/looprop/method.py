@@ -91,11 +91,12 @@ class LooProp(Method):
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """One estimate per subject."""
+        for subject in subjects:
+            refuse_others(subject)
         said = self.rows is not None or self.refine is not None
         return [self._as_told(subject) if said else self._within_budget(subject) for subject in subjects]
 
     def _within_budget(self, subject: Subject) -> Attribution:
-        refuse_others(subject)
         count = len(subject.features)
         value = SetFunction(subject, removal="attention-mask")
         if self.budget is None and exact_is_as_quick(count, len(subject.encoded), causal=subject.adapter.causal):
