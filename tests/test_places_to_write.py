@@ -94,7 +94,7 @@ def test_commands_refuse_before_they_compute(
         raise AssertionError("computed before it was known where to write")
 
     for name in (
-        "looprop.cli.evaluating.load_bench",
+        "looprop.cli.evaluating.load_reader",
         "looprop.study.reproducing.get_kind",
         "looprop.study.report.writing.contents_of",
         "looprop.auditing.audit.audit",

@@ -1,5 +1,9 @@
 """Products by oneDNN: what torch's own give, forwards and backwards; only where they suit; chosen by no clock."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,6 +158,39 @@ def test_the_processor_decides_and_no_clock(monkeypatch: pytest.MonkeyPatch) -> 
     products._chosen.cache_clear()
     assert by_onednn() is False, "an operation that is not there is not called"
     products._chosen.cache_clear()
+
+
+GROWING = """
+import os
+os.environ["LOOPROP_PRODUCTS"] = "onednn"
+import torch
+from looprop.intercept.products import linear
+torch.set_num_threads(1)
+def memory():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 2**20
+weight = torch.ones(768, 768)
+linear(torch.nn.functional.linear, (torch.ones(400, 768), weight), {})
+start = memory()
+for rows in range(16, 416):
+    linear(torch.nn.functional.linear, (torch.ones(rows, 768), weight), {})
+print(memory() - start)
+"""
+
+
+@pytest.mark.slow
+@needs_onednn
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not say how large a process is")
+def test_memory_does_not_grow_with_the_number_of_shapes() -> None:
+    """Against a process that keeps what torch and oneDNN keep by themselves."""
+    grown = [
+        int(
+            subprocess.run(
+                [sys.executable, "-c", GROWING], env=os.environ | more, capture_output=True, check=True
+            ).stdout
+        )
+        for more in (dict.fromkeys(products.KEPT, "1024"), {})
+    ]
+    assert grown[1] < 0.6 * grown[0], grown
 
 
 def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,9 @@ VARIABLE = "LOOPROP_PRODUCTS"
 CHOICES = ("auto", "torch", "onednn")
 # Of fewer rows, or with a smaller weight, there is nothing to gain: calling costs more than multiplying.
 FEWEST_ROWS, SMALLEST_WEIGHT = 8, 128 * 128
+# oneDNN keeps a kernel for each shape, and torch what it has prepared for it, 1,024 of each: of texts of all lengths
+# that is a gigabyte. Read when oneDNN is first used; so many are as quick (docs/speed.md).
+KEPT = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
 _SYSTEM = Path("/proc/cpuinfo")
 
 
@@ -54,10 +57,14 @@ def by_onednn() -> bool:
 def _chosen(wanted: str) -> bool:
     if wanted not in CHOICES:
         raise InputError(f"{VARIABLE} must be one of {', '.join(CHOICES)}, got {wanted!r}")
-    if wanted == "torch" or not _works():
+    if wanted == "torch" or (wanted == "auto" and not _suits_processor()):
         return False
-    if wanted == "onednn":
-        return True
+    for name, value in KEPT.items():
+        os.environ.setdefault(name, value)
+    return _works()
+
+
+def _suits_processor() -> bool:
     return torch.backends.cpu.get_cpu_capability().startswith("AVX512") and "AMD" in _vendor()
 
 
