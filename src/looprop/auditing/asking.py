@@ -57,10 +57,10 @@ def ask(method: Method, subjects: Sequence[Subject], *, batch: bool = True) -> M
 def ask_all(
     methods: Mapping[str, Method], subjects: Sequence[Subject], *, batch: bool = True
 ) -> dict[str, MethodAnswer]:
-    """What every method says; methods share nothing that one of them found out about a subject."""
+    """What every method says; of a subject they know what the model answers, and nothing that one of them found out."""
     answers = {}
     for name, method in methods.items():
-        answers[name] = ask(method, [subject.afresh() for subject in subjects], batch=batch)
+        answers[name] = ask(method, [subject.alone() for subject in subjects], batch=batch)
     return answers
 
 
