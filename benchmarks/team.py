@@ -244,8 +244,8 @@ class _Ready:
 
     def warm_up(self, memory: bool) -> None:
         once = self._first(memory)
-        if once < 1.0:  # the first run of a short job is mostly preparation
-            once = min(self._first(memory) for _ in range(3 if memory else 1))
+        if once < 5.0:  # the first run of a short job is mostly preparation
+            once = min(self._first(memory) for _ in range(3 if memory and once < 1.0 else 1))
         self.calls = max(1, min(100, round(SECONDS_PER_TURN / max(once, 1e-4))))
 
     def _first(self, memory: bool) -> float:

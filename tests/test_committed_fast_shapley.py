@@ -39,3 +39,12 @@ def test_ten_passes_come_near_and_are_ahead_of_samplers(bench: str, bar: float) 
         assert r["fast-shapley", 10] > r[rival, 10]
     costs = [row["cost"] for row in measured(bench)["rows"] if (row["method"], row["passes"]) == ("fast-shapley", 10)]
     assert max(costs) <= 10
+
+
+def test_what_alone_costs_is_what_was_measured() -> None:
+    rows = json.loads((MEASURED / "alone_cost.json").read_text(encoding="utf-8"))["rows"]
+    embedded, bert = (row["cpu"] for row in rows if row["tokens"] == 128)
+    page = Path(__file__).parents[1] / "docs" / "fast-shapley.md"
+    said = page.read_text(encoding="utf-8").partition('**What "alone" costs.**')[2]
+    assert f"{embedded:.2f} (embedded model) and {bert:.2f} (BERT-base)" in said
+    assert ("missed" in said) == (max(embedded, bert) > 4)
