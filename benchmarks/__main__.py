@@ -1,6 +1,6 @@
 """looprop beside its peers: one bench that anyone can run.
 
-    python -m benchmarks                      everything, under 25 minutes on two idle cores
+    python -m benchmarks                      everything, under 30 minutes on two idle cores
     python -m benchmarks --quick              tiny models: does all of it run? under 5 minutes once the environments are
     there
     python -m benchmarks --only speed         one section, the others are kept from the last run
