@@ -41,3 +41,10 @@ def data_folder() -> Path:
     if not (folder := Path(name)).is_dir():
         pytest.fail(f"LOOPROP_DATA must name a folder, got {name!r}")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def data_where_it_is_needed(request: pytest.FixtureRequest) -> None:
+    """What is marked `data` is skipped without the data sets, also where it reads them by itself."""
+    if request.node.get_closest_marker("data"):
+        request.getfixturevalue("data_folder")
