@@ -133,4 +133,4 @@ def test_a_review_by_sentence() -> None:
     value = bench.set_function(text, features="sentence", target="positive")
     keep = [[True] * len(explanation)] + [[j != i for j in range(len(explanation))] for i in range(len(explanation))]
     values = value(keep)
-    assert explanation.scores == pytest.approx(values[0] - values[1:])
+    assert explanation.scores == pytest.approx(values[0] - values[1:], abs=1e-6)  # float32: rounding goes by the batch
