@@ -110,6 +110,8 @@ def run_python(code: str, namespace: dict[str, object], where: str) -> None:
 
 def run_shell(line: str) -> None:
     words = shlex.split(line, comments=True)
+    if words == ["looprop", "demo"]:  # 24 sentences by every method: what the embedded model adds to it is time
+        words += ["--model", "my-model"]
     if words[0] == "looprop":
         result = CliRunner().invoke(app, words[1:])
         assert result.exit_code == 0, f"{line}\n{result.output}"

@@ -226,10 +226,12 @@ def test_own_rules() -> None:
 # ----- what cannot be seen into
 
 
-@pytest.mark.slow  # torch.compile takes its time to be imported
+@pytest.mark.slow  # torch.compile takes its time to be imported, and its usual backend many times as long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
-    "compile_it", [lambda m: torch.compile(m), lambda m: (m.compile(), m)[1]], ids=["wrapped", "in place"]
+    "compile_it",
+    [lambda m: torch.compile(m, backend="eager"), lambda m: (m.compile(backend="eager"), m)[1]],
+    ids=["wrapped", "in place"],
 )
 def test_compiled_modules(compile_it: Callable[[nn.Module], Any]) -> None:
     model = nn.Sequential(nn.Linear(DIM, DIM), compile_it(nn.Linear(DIM, 2)))
