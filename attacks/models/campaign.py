@@ -37,10 +37,10 @@ def naive(model: nn.Module, ids: list[int], causal: bool) -> tuple[NDArray[np.fl
     return np.array([whole - value(i) for i in range(len(ids))]), whole
 
 
-def texts_for(seed: int, count: int = TEXTS) -> list[str]:
+def texts_for(seed: int, count: int | None = None) -> list[str]:
     """Texts of mixed length in random order."""
     dice = np.random.default_rng([seed, 1])
-    return [" ".join(dice.choice(WORDS, int(dice.integers(1, 15)))) for _ in range(count)]
+    return [" ".join(dice.choice(WORDS, int(dice.integers(1, 15)))) for _ in range(count or TEXTS)]
 
 
 def _off(found: Any, truth: NDArray[np.float64], scale: float) -> float:
