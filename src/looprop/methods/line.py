@@ -15,7 +15,6 @@ from torch.nn.functional import pad
 from looprop.errors import LoopropError, ModelError
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.fewer_rows import ReadRowsMode
-from looprop.intercept.products import ProductsMode
 from looprop.models.agreement import rounding
 from looprop.models.subject import Subject
 from looprop.removal.shortcuts.choose import attention_sites_of, program, proven
@@ -93,7 +92,7 @@ class Line:
 
     def _fewer_rows(self, shape: torch.Size, cut: int) -> AbstractContextManager[object]:
         if not cut:
-            return ProductsMode() if self.subject.adapter.explained_weight is not None else nullcontext()
+            return nullcontext()
         read = self.subject.answer_rows
         rows = slice(0, read.first) if read.first else slice(-read.last, None)
         return ReadRowsMode(cut, shape, lambda hidden: hidden[:, rows], partial(_asked_by, rows))
