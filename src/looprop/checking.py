@@ -34,7 +34,7 @@ def checked(subject: Subject, attribution: Attribution, method: Method, check: i
     """
     scores = np.asarray(attribution.scores, dtype=np.float64)
     removal = removal_of(subject, method)
-    computed = subject.known.values.get((removal, "float32"))
+    computed = subject.cache.values.get((removal, "float32"))
     if check is None and (computed is None or len(computed.by_subset) < len(scores)):
         return None
     if not np.isfinite(scores).all() or len(scores) < MINIMUM_FEATURES:
@@ -104,7 +104,7 @@ def seed_of(subject: Subject) -> int:
 
 
 def _same(subject: Subject, score: float, truth: float) -> bool:
-    return abs(score - truth) <= rounding(subject.known.size, subject.known.dtype)
+    return abs(score - truth) <= rounding(subject.size, subject.dtype)
 
 
 def _special(subject: Subject, places: Places) -> NDArray[np.bool_]:

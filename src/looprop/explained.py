@@ -28,7 +28,6 @@ def explain_subjects(subjects: Sequence[Subject], method: Method | None, *, chec
 
 def _explained(subjects: Sequence[Subject], method: Method, check: int | None) -> Explanations:
     start = time.perf_counter()
-    _ = [subject.output for subject in subjects]  # asked for in any case, and known first it checks every route
     attributions = method.attribute(subjects)
     checks = [checked(s, a, method, check) for s, a in zip(subjects, attributions, strict=True)]
     seconds = (time.perf_counter() - start) / len(subjects)
@@ -76,8 +75,8 @@ def _about(subject: Subject, method: Method) -> dict[str, Any]:
         about["log_probability"] = True
     if subject.encoded.cut is not None:
         about["truncated"] = dict(zip(("kept", "of"), subject.encoded.cut, strict=True))
-    if subject.known.probability is not None:
-        about["probability"] = subject.known.probability
+    if (probability := subject.probability) is not None:
+        about["probability"] = probability
     if drawn := subject.adapter.picture(subject.encoded):
         about["picture"] = {**drawn, "cells": [list(group) for group in subject.features]}
     return {**about, **subject.about}

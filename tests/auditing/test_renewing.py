@@ -46,10 +46,10 @@ def test_what_fits_into_memory_is_a_fact_about_the_machine_and_stays() -> None:
 def test_subjects_forget_what_was_computed_and_keep_what_was_asked() -> None:
     m, texts = bench("bert")
     subject = bind(m.adapter, texts[0], target=1, features="word")
-    assert subject.output == float(m.adapter.logits(subject.encoded)[0, 1])
-    again = subject.afresh(adapter=m.adapter.renewed())
-    assert (again.encoded, again.target, again.features) == (subject.encoded, subject.target, subject.features)
+    assert subject.output == float(m.adapter.predict(subject.encoded).logits[0, 1])
     with torch.no_grad():
         for parameter in m.model.parameters():
             parameter.mul_(0.5)
+    again = subject.of(m.adapter.renewed())
+    assert (again.encoded, again.target, again.features) == (subject.encoded, subject.target, subject.features)
     assert again.output != subject.output

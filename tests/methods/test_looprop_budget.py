@@ -15,7 +15,7 @@ from looprop.methods.looprop.first_order import first_order
 from looprop.methods.looprop.rows import whole_variants
 from looprop.methods.registry import make_method
 from looprop.models.causal_lm import CausalLanguageModel
-from looprop.models.subject import Subject
+from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
 from methods.subjects import encoded, felt, scores, subject_of
 
@@ -23,7 +23,7 @@ ENCODERS, DECODERS = ["bert", "modernbert", "mpnet", "vit"], ["gpt2", "llama", "
 
 
 def spent(subject: Subject, **options: Any) -> Attribution:
-    return make_method("looprop", **options).attribute([subject.afresh()])[0]
+    return make_method("looprop", **options).attribute([subject.alone()])[0]
 
 
 @pytest.mark.parametrize("name", [*ENCODERS, *DECODERS])
@@ -56,7 +56,7 @@ def test_an_encoder_spends_on_the_read_out_and_on_what_is_felt_most(name: str) -
 def test_estimates_lean_the_way_of_all_removals() -> None:
     """score_i + felt_i * (sum of scores / sum of felt), without the read-out in the sums, by a loop."""
     subject = subject_of("bert", length=12)
-    effect, gross = first_order(subject.afresh()).effect.numpy(), felt(subject)
+    effect, gross = first_order(subject.alone()).effect.numpy(), felt(subject)
     net = [sum(effect[j, i] for j in range(12) if j != i) for i in range(1, 12)]
     share = sum(net) / sum(gross[1:])
     wanted = [score + share * gross[i + 1] for i, score in enumerate(net)]
@@ -69,7 +69,7 @@ def test_scores_of_the_opposite_target_are_opposite() -> None:
     one = subject_of("bert", length=14)
     for budget in (3, 5, 9):
         there, back = (
-            spent(Subject(one.adapter, one.encoded, target, one.features), budget=budget)
+            spent(new_subject(one.adapter, one.encoded, target, one.features), budget=budget)
             for target in (Target((1,), "1 - 0", 0), Target((0,), "0 - 1", 1))
         )
         np.testing.assert_allclose(there.scores, -back.scores, atol=1e-9 * np.abs(there.scores).max())
@@ -149,7 +149,7 @@ def test_a_part_of_a_prompt_without_its_first_token() -> None:
     """Features need not cover the prompt: where nobody asks for the first token, nothing is spent on it."""
     adapter = CausalLanguageModel(zoo.build("llama"), lambda text: text)
     features = tuple((i,) for i in range(4, 20))
-    subject = Subject(adapter, encoded(zoo.token_ids(20)), Target((1,), "1"), features)
+    subject = new_subject(adapter, encoded(zoo.token_ids(20)), Target((1,), "1"), features)
     loo = scores(subject, "loo")
     for budget in (4, 8, 15):
         found = spent(subject, budget=budget)
@@ -162,7 +162,7 @@ def test_what_is_known_and_what_the_first_pass_said_of_it() -> None:
     subject = subject_of("bert", length=20)
     found = spent(subject, budget=8)
     known = found.details["known"]
-    first = first_estimate(subject.afresh(), first_order(subject.afresh()))
+    first = first_estimate(subject.alone(), first_order(subject.alone()))
     np.testing.assert_allclose(found.details["estimated"], first.scores[known], rtol=1e-9)
     assert found.details["own_r"] == pytest.approx(np.corrcoef(first.scores[known], found.scores[known])[0, 1])
 

@@ -14,7 +14,7 @@ import looprop
 import tiny
 import zoo
 from looprop.errors import InputError, ModelError
-from looprop.models.subject import Subject
+from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
 from looprop.models.text_classifier import TextClassifier
 from looprop.removal.set_function import SetFunction
@@ -48,7 +48,7 @@ def inputs(count: int, seed: int, *, longest: int = 30) -> list[Tensor]:
 
 
 def subject_of(adapter: Any, ids: Tensor) -> Subject:
-    return Subject(adapter, encode(ids), Target((1,), "1"), tuple((i,) for i in range(ids.shape[1])))
+    return new_subject(adapter, encode(ids), Target((1,), "1"), tuple((i,) for i in range(ids.shape[1])))
 
 
 def wanted(subject: Subject) -> np.ndarray:

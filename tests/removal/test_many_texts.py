@@ -12,7 +12,7 @@ import zoo
 from looprop.methods.loo import LeaveOneOut
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import partition
-from looprop.models.subject import Subject
+from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
 from looprop.removal.sentinels import allowed_error
 from looprop.removal.set_function import SetFunction
@@ -27,7 +27,7 @@ def texts(adapter: Adapter, lengths: tuple[int, ...] = LENGTHS) -> list[Subject]
     for number, length in enumerate(lengths):
         ids = torch.randint(5, 90, (1, length), generator=torch.Generator().manual_seed(number))
         encoded = encode(ids)
-        found.append(Subject(adapter, encoded, Target((1,), "1"), partition(encoded)))
+        found.append(new_subject(adapter, encoded, Target((1,), "1"), partition(encoded)))
     return found
 
 

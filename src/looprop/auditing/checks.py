@@ -70,7 +70,7 @@ def _shift_embedding(
     moved = embedding._parameters["weight"]
     assert moved is not None
     changes.run_under(adapter.model, lambda: _MovedBack(moved, constant))
-    return [subject.afresh(adapter=adapter) for subject in subjects]
+    return [subject.of(adapter) for subject in subjects]
 
 
 class _MovedBack(InterceptMode):
@@ -105,7 +105,7 @@ def _shift_tensor(adapter: Adapter, subjects: Sequence[Subject], changes: Change
     shifted = []
     for subject in subjects:
         inputs = {**subject.encoded.inputs, name: subject.encoded.inputs[name] + constant}
-        shifted.append(Subject(adapter, replace(subject.encoded, inputs=inputs), subject.target, subject.features))
+        shifted.append(replace(subject, encoded=replace(subject.encoded, inputs=inputs)).of(adapter))
     return shifted
 
 

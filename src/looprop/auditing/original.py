@@ -104,7 +104,7 @@ class Original:
 
     def _again(self) -> list[Subject]:
         renewed = self.adapter.renewed()
-        return [subject.afresh(adapter=renewed) for subject in self.subjects]
+        return [subject.of(renewed) for subject in self.subjects]
 
     def attempt(self, rewrite: Rewrite) -> Trial:
         """Carry out one rewrite, prove it, and compare the explanations."""

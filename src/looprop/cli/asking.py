@@ -207,7 +207,7 @@ def _left_out(subject: "Subject", method: "Method") -> tuple[list[bool], float]:
 def _tell_cost(subject: "Subject", name: str) -> None:
     """What is to come, from one forward pass that is timed."""
     count, start = len(subject.features), time.perf_counter()
-    subject.adapter.logits(subject.encoded)
+    subject.adapter.predict(subject.encoded)
     each = time.perf_counter() - start
     removes = {LOO: count, "alone": count + 1, "both-ends": 2 * count + 1}.get(split_name(name)[0])
     where = f"{count} features, {len(subject.encoded)} tokens"

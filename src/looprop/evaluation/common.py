@@ -108,7 +108,7 @@ def measure_common(
 
 
 def _computed(subject: Subject) -> int:
-    return sum(values.computed for values in subject.known.values.values())
+    return sum(values.computed for values in subject.cache.values.values())
 
 
 def _players(subject: Subject, setup: Setup) -> Players | None:

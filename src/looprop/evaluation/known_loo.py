@@ -54,7 +54,7 @@ def learn_known(subject: Subject, known: KnownLoo, removal: Removal | None) -> N
     others = [i for i in np.random.default_rng(count).permutation(count) if i != largest]
     probes = np.array([largest, *others[:PROBES]])
     keep = ~np.eye(count, dtype=bool)  # row i leaves feature i out
-    again = subject.output - SetFunction(subject.afresh(), removal=removal)(keep[probes])
+    again = subject.output - SetFunction(subject.alone(), removal=removal)(keep[probes])
     found = np.array([subject.output, *again])
     wanted = np.array([known.output, *known.scores[probes]])
     error = np.abs(found - wanted).max()

@@ -56,7 +56,7 @@ def check_known(subject: Subject, known: KnownShapley, removal: Removal | None) 
             f"the known Shapley values are of {len(known.scores)} features and target {known.target}, "
             f"the input has {count} and target {subject.target.key}"
         )
-    game = players_of(subject.afresh(), removal=removal)
+    game = players_of(subject.alone(), removal=removal)
     gap = subject.output - float(game(np.zeros((1, len(game)), dtype=bool))[0])
     found = np.array([subject.output, gap, *np.zeros(len(game.stays))])
     wanted = np.array([known.output, known.scores.sum(), *known.scores[game.stays]])

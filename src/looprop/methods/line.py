@@ -118,7 +118,7 @@ class Line:
         except Exception:  # a model that takes no such rows
             return False
         apart = float((found - wanted).abs().max())
-        same = abs(value - other) <= rounding(self.subject.known.size, self.subject.known.dtype)
+        same = abs(value - other) <= rounding(self.subject.size, self.subject.dtype)
         return same and apart <= GRADIENT_AGREEMENT * float(wanted.abs().max())
 
     def _ends_right(self, sites: int) -> bool:

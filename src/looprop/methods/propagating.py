@@ -16,7 +16,6 @@ from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 from looprop.propagation.tape import Tape, unseen
-from looprop.removal.sentinels import EVERY
 
 # A batch holds at most this many tokens, so that the activations kept for the backward pass stay small.
 TOKENS = 4096
@@ -51,9 +50,8 @@ def propagate(
     sharing = Counter(id(s.encoded) for s in subjects)  # all targets of one input share its forward pass
     attributions = []
     for i, subject in enumerate(subjects):
-        own, value = found[i]
-        output = value if subject.known.output is None else subject.known.output
-        residual = output - float(own.sum()) if complete else None
+        own, _ = found[i]
+        residual = subject.output - float(own.sum()) if complete else None
         attributions.append(Attribution(own, cost=2.0 + 1.0 / sharing[id(subject.encoded)], residual=residual))
     return attributions
 
@@ -101,29 +99,18 @@ def _checked(
 ) -> tuple[list[NDArray[np.float64]], list[float]]:
     """The scores of a batch, and the values of their targets. What a row answers in it must be what its input answers
     by itself; a row that does not is run again alone, and the model gets no such batch any more.
-
-    Whoever asks by a text or a tensor has that answer: it told the target. Of subjects whose target was given and whose
-    answer nobody knows, the first batch of a model and every eighth are asked for it.
     """
     scores, values = _propagate(subjects, plan, readout, combine)
     lengths = {id(s.encoded): len(s.encoded) for s in subjects}
-    facts = subjects[0].adapter.facts
-    # Of a batch that was filled up every row is asked.
-    unknown = len(set(lengths.values())) == 1 and any(s.known.output is None for s in subjects)
-    kind = ("under the engine" if len(lengths) == 1 else "a batch under the engine", 0)
-    before = facts.runs.get(kind, 0)
     for i, subject in enumerate(subjects):
-        if unknown and before % EVERY and subject.known.output is None:
-            continue
         if len(lengths) > 1 and subject.differs(values[i]):
+            facts = subject.adapter.facts
             if len(set(lengths.values())) > 1:
                 facts.padding = False
             else:
                 facts.one_by_one = True
             (scores[i],), (values[i],) = _propagate([subject], plan, readout, combine)
         subject.check_route(values[i], "under the engine")
-    if unknown:
-        facts.runs[kind] = before + 1  # a run that was refused does not count
     return scores, values
 
 

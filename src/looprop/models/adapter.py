@@ -21,11 +21,12 @@ from looprop.intercept.attention import heads_of_one
 from looprop.intercept.program import PathMode
 from looprop.models.agreement import rounding
 from looprop.models.answer_rows import AnswerRows, answer_rows_of
-from looprop.models.checking import check_model
+from looprop.models.checking import check_model, failures_named
 from looprop.models.encoded import Encoded
 from looprop.models.facts import SHORTEST_PROOF, Facts
 from looprop.models.positions import Positions, positions_of
-from looprop.models.target import Target, TargetLike, resolve_target
+from looprop.models.prediction import Prediction, Resolved
+from looprop.models.target import TargetLike, resolve_target
 from looprop.models.traced import Traced
 from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
@@ -36,14 +37,6 @@ Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 
 Altered = tuple[dict[str, Tensor], AbstractContextManager[object]]
 """Inputs of an altered batch, and the `with` block inside which the model has to run on them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Intact:
-    """What a model answers to an input as it is: logits (K, C), and the path of operations that it took."""
-
-    logits: Tensor
-    path: int
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,6 @@ class Adapter(ABC):
         self.name = name or type(model).__name__
         self.labels: dict[int, str] = {}
         self.facts = Facts()
-        self._last: tuple[Mapping[str, Tensor], int, Intact] | None = None
         # None for ready-made objects.
         self.origin: Origin | None = None
         if check:
@@ -100,7 +92,6 @@ class Adapter(ABC):
         """
         other = copy(self)
         other.model, other.facts = model or self.model, Facts(batch_positions=self.facts.batch_positions)
-        other._last = None
         return other
 
     @property
@@ -168,33 +159,20 @@ class Adapter(ABC):
         return logits.reshape(len(logits), 1, -1)
 
     @torch.no_grad()
-    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
-        """The model's own answer to one input, by which every other route is measured, checked to be numbers."""
-        # What is compiled would be compiled anew for a mode that looks on: its path stays unknown.
+    def predict(self, encoded: Encoded, *, positions: int = 1) -> Prediction:
+        """The model's own prediction for one input, checked to be numbers: every other route is compared with it."""
+        # A compiled model would be compiled again for a mode that looks on: its path stays unknown.
         watching = nullcontext() if has_compiled(self.model) else PathMode()
-        with self.evaluating(), watching as mode:
+        with failures_named(self.name), self.evaluating(), watching as mode:
             logits = self.forward(encoded.inputs, positions=positions)[0]
         if not torch.isfinite(logits).all():
             raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
-        found = Intact(logits, 0 if mode is None else mode.path)
-        self._last = (encoded.inputs, positions, found)  # another thread may put its own there at any moment
-        return found
+        return Prediction(logits, 0 if mode is None else mode.path)
 
-    def take_intact(self, encoded: Encoded, positions: int) -> Intact | None:
-        """What `intact` answered last, if it was this input: handed out once, since a model may change."""
-        last, self._last = self._last, None
-        return last[2] if last is not None and last[0] is encoded.inputs and last[1] == positions else None
-
-    def logits(self, encoded: Encoded, *, positions: int = 1) -> Tensor:
-        """The logits (K, C) of one intact input, checked to be numbers."""
-        return self.intact(encoded, positions=positions).logits
-
-    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
-        """The target on the intact input: a class by number or label, a contrast of two, or the predicted one.
-
-        The input comes along, since the target may extend it (a continuation).
-        """
-        return encoded, resolve_target(target, self.logits(encoded)[-1], self.labels)
+    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
+        """Find the target on the input: a class by number or label, a contrast of two, or the predicted one."""
+        prediction = self.predict(encoded)
+        return Resolved(encoded, resolve_target(target, prediction.logits[-1], self.labels), prediction)
 
     # How its input can be altered
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from looprop.errors import InputError, ModelError
-from looprop.models.adapter import Adapter, Intact
-from looprop.models.checking import failures_named, items_named
+from looprop.models.adapter import Adapter
+from looprop.models.checking import items_named
 from looprop.models.encoded import Encoded
 from looprop.models.target import labels_of
 from looprop.models.traced import Traced
@@ -89,11 +89,6 @@ class AudioClassifier(Adapter):
         """How many samples, or frames, are one position."""
         second, length = self.rate if waves.dim() == 2 else FRAMES, waves.shape[self._time(waves)]
         return max(1, min(int(second) // PIECES_A_SECOND, -(-length // FEWEST)))
-
-    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
-        """The model's own answer to one input; what the model raises on it is named."""
-        with failures_named(self.name):
-            return super().intact(encoded, positions=positions)
 
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The sound is the explained input."""

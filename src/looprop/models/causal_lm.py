@@ -11,6 +11,7 @@ from looprop.errors import TargetError
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded
 from looprop.models.leading_space import other_with_space, warn_of_missing_space
+from looprop.models.prediction import Prediction, Resolved
 from looprop.models.target import Target, TargetLike
 from looprop.models.target_forms import Continuation
 from looprop.models.text import TextAdapter
@@ -52,25 +53,24 @@ class CausalLanguageModel(TextAdapter):
             self.positions.place(inputs, torch.arange(keep.shape[1], device=keep.device).expand(len(keep), -1))
         return inputs
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
+    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
         """A token by id or text, a pair of tokens, `continuation:...`, or the predicted token."""
         if (wanted := continuation_of(target)) is not None:
             longer, said = self._continue(encoded, wanted)
-            self._mind_the_space(encoded, wanted.text if wanted.ids is None else None, said, longer)
-            return longer, said
-        found = token_target(target, self.logits(encoded)[-1], self.tokenizer)
-        self._mind_the_space(encoded, target, found, encoded)
-        return encoded, found
+            prediction = self.predict(longer, positions=said.positions)
+            self._mind_the_space(encoded, wanted.text if wanted.ids is None else None, said, prediction)
+            return Resolved(longer, said, prediction)
+        prediction = self.predict(encoded)
+        found = token_target(target, prediction.logits[-1], self.tokenizer)
+        self._mind_the_space(encoded, target, found, prediction)
+        return Resolved(encoded, found, prediction)
 
-    def _mind_the_space(self, encoded: Encoded, given: object, target: Target, run: Encoded) -> None:
-        """Warn of a target whose text lacks the space that the model would have said. run: the input with it."""
+    def _mind_the_space(self, encoded: Encoded, given: object, target: Target, prediction: Prediction) -> None:
+        """Warn of a target whose text lacks the space that the model would have said."""
         text = given if isinstance(given, str) else ""
         other = other_with_space(self.tokenizer, text, encoded.text, target.index[0])
         if other is not None:
-            last = self._last
-            known = last is not None and last[0] is run.inputs and last[1] == target.positions
-            logits = last[2].logits if known and last is not None else self.logits(run, positions=target.positions)
-            warn_of_missing_space(text, target.index[0], other, logits[0])
+            warn_of_missing_space(text, target.index[0], other, prediction.logits[0])
 
     def _continue(self, encoded: Encoded, wanted: Continuation) -> tuple[Encoded, Target]:
         """The input extended by a continuation: context for the model, not a feature."""

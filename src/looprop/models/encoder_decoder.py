@@ -15,6 +15,7 @@ from looprop.errors import ModelError, TargetError
 from looprop.intercept.lookup import FirstLookUpMode
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded
+from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextAdapter, TextLike
 from looprop.models.token_targets import continuation_ids, continuation_of, token_target
@@ -85,7 +86,7 @@ class EncoderDecoder(TextAdapter):
         """The decoder's rows read all of the source."""
         return AnswerRows()
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
+    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
         """`continuation:...` for a whole output; else the first token after the decoder's start: by id or text, a pair
         of tokens, or the likeliest.
         """
@@ -94,8 +95,10 @@ class EncoderDecoder(TextAdapter):
             if self.longest is not None and len(self.start) + len(ids) > self.longest:
                 raise TargetError(f"the output has {len(ids)} tokens, and the model takes {self.longest}")
             said = Target(tuple(ids[wanted.first :]), wanted.text, continuation=True)
-            return self._saying(encoded, ids), said
-        return encoded, token_target(target, self.logits(encoded)[-1], self.tokenizer)
+            saying = self._saying(encoded, ids)
+            return Resolved(saying, said, self.predict(saying, positions=said.positions))
+        prediction = self.predict(encoded)
+        return Resolved(encoded, token_target(target, prediction.logits[-1], self.tokenizer), prediction)
 
 
 def _start_of(model: nn.Module, name: str) -> list[int]:

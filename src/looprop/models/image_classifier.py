@@ -13,8 +13,8 @@ from looprop.errors import InputError, ModelError
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.lookup import EmbeddedMode
 from looprop.intercept.sites import SiteMode
-from looprop.models.adapter import Adapter, Altered, Intact
-from looprop.models.checking import failures_named, items_named
+from looprop.models.adapter import Adapter, Altered
+from looprop.models.checking import items_named
 from looprop.models.encoded import Encoded
 from looprop.models.target import labels_of
 from looprop.models.traced import Traced
@@ -95,11 +95,6 @@ class ImageClassifier(Adapter):
         rows, columns = self.grid(height, width)
         covered = {"wide": columns * self.patch[1] / width, "high": rows * self.patch[0] / height}
         return {"png": _png(pixels.detach().float().cpu(), self.processor), "rows": rows, "columns": columns, **covered}
-
-    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
-        """The model's own answer to one input; what the model raises on it is named."""
-        with failures_named(self.name):
-            return super().intact(encoded, positions=positions)
 
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The pixels are the explained input."""

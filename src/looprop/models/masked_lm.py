@@ -8,7 +8,8 @@ from torch import Tensor
 from looprop.errors import InputError, ModelError
 from looprop.models.encoded import Encoded
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers
-from looprop.models.target import Target, TargetLike
+from looprop.models.prediction import Resolved
+from looprop.models.target import TargetLike
 from looprop.models.text import TextLike
 from looprop.models.token_targets import token_target
 
@@ -37,6 +38,7 @@ class MaskedLanguageModel(PlacedAnswers):
         """The logits (B, 1, V) at the masked place."""
         return self.row_logits(self.run(inputs))[self.place(inputs[MARKS], ASKED)][:, None]
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
+    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
         """A token by id or text, a pair of tokens, or the one that the model would fill in."""
-        return encoded, token_target(target, self.logits(encoded)[-1], self.tokenizer)
+        prediction = self.predict(encoded)
+        return Resolved(encoded, token_target(target, prediction.logits[-1], self.tokenizer), prediction)

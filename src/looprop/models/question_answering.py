@@ -10,6 +10,7 @@ from torch import Tensor
 from looprop.errors import InputError, ModelError, TargetError
 from looprop.models.encoded import Encoded
 from looprop.models.placed_answers import END, MARKS, START, PlacedAnswers, words_at
+from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextLike
 
@@ -44,7 +45,7 @@ class QuestionAnswering(PlacedAnswers):
         start, end = starts[self.place(inputs[MARKS], START)], ends[self.place(inputs[MARKS], END)]
         return torch.stack([start + end, start, end], -1)[:, None]
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
+    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
         """The text of the answer, `"5:7"` or `(5, 7)` for its first and last token, `("start", 5)`, `("end", 7)`, or
         None for the best span of the context.
         """
@@ -52,7 +53,7 @@ class QuestionAnswering(PlacedAnswers):
         first, last, read = self._best(encoded, starts, ends) if target is None else self._span(encoded, target)
         label = {SPAN: "", ONLY_START: "start at ", ONLY_END: "end at "}[read] + self._text(encoded, first, last)
         marked = self.marked(self.marked(encoded, {first: START}), {last: END})
-        return marked, Target((read,), label, named=True)
+        return Resolved(marked, Target((read,), label, named=True), self.predict(marked))
 
     def _both(self, output: Any) -> tuple[Tensor, Tensor]:
         found = [getattr(output, f"{end}_logits", None) for end in ("start", "end")]

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
-from looprop.models.adapter import Adapter, Altered, Intact
-from looprop.models.checking import check_table, check_text, failures_named
+from looprop.models.adapter import Adapter, Altered
+from looprop.models.checking import check_table, check_text
 from looprop.models.encoded import Encoded, words_of
 from looprop.models.traced import Traced
 
@@ -150,11 +150,6 @@ class TextAdapter(Adapter):
             shift = len(texts[0]) + 1 if second else 0
             spans.append(None if special[i] or start == end else (start + shift, end + shift))
         return tuple(spans), text
-
-    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
-        """The model's own answer to one input; what the model raises on it is named."""
-        with failures_named(self.name):
-            return super().intact(encoded, positions=positions)
 
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
         """Several texts as one padded batch, and the positions of each row's own tokens."""

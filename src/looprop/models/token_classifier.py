@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from looprop.errors import TargetError
 from looprop.models.encoded import Encoded
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers, words_at
+from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike, labels_of, resolve_target
 
 OUTSIDE = "o"
@@ -29,7 +30,7 @@ class TokenClassifier(PlacedAnswers):
         """The logits (B, 1, C) of the token that is asked for."""
         return self.row_logits(self.run(inputs))[self.place(inputs[MARKS], ASKED)][:, None]
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
+    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
         """`"Paris=B-LOC"`, `(3, "B-LOC")`, `(3, "B-LOC", "O")` for a contrast of two labels, or None for the most
         probable label, other than O, of any token.
         """
@@ -37,7 +38,8 @@ class TokenClassifier(PlacedAnswers):
         place, wanted = self._most_probable(encoded, logits) if target is None else self._parts(encoded, target)
         found = resolve_target(wanted, logits[place], self.labels)
         label = f"{encoded.names[place].strip()}={found.label}"
-        return self.marked(encoded, {place: ASKED}), Target(found.index, label, found.against, named=True)
+        marked = self.marked(encoded, {place: ASKED})
+        return Resolved(marked, Target(found.index, label, found.against, named=True), self.predict(marked))
 
     def _most_probable(self, encoded: Encoded, logits: Tensor) -> tuple[int, TargetLike]:
         chances = torch.softmax(logits, -1)

@@ -15,8 +15,9 @@ from torch import Tensor
 from looprop.errors import LoopropError, ModelError
 from looprop.models.adapter import Removal
 from looprop.models.agreement import rounding
+from looprop.models.checking import out_of_memory
 from looprop.models.subject import Subject
-from looprop.removal.batching import fill, no_memory, out_of_memory, pack, run_halving
+from looprop.removal.batching import fill, pack, run_halving
 from looprop.removal.plain import plain_runner
 from looprop.removal.sentinels import EVERY, FEW_VARIANTS, allowed_error, sentinels
 from looprop.removal.shortcuts.choose import Shortcut, choose_shortcut
@@ -57,7 +58,6 @@ class Checked:
 
     def __call__(self, rows: Tensor) -> tuple[Tensor, bool]:
         """The parts (M, P) of the values of variants (M, T), none whole, and whether a quicker way was taken."""
-        self._know_intact()
         shortcut = self.shortcut if len(rows) >= FEWEST else None
         if shortcut is not None:
             try:
@@ -77,7 +77,6 @@ class Checked:
         """
         if self.rough or not FEWEST <= len(rows) < FEW_VARIANTS:
             return None
-        self._know_intact()
         shortcut, adapter = self.shortcut, self.subject.adapter
         if (
             shortcut is None
@@ -99,17 +98,9 @@ class Checked:
         """The parts (M, P) of the values of variants (M, T), from logits that were computed with others'."""
         return self._parts(lambda _: logits, keep)
 
-    def _know_intact(self) -> None:
-        try:
-            _ = self.subject.path
-        except (RuntimeError, MemoryError) as error:
-            if out_of_memory(error):
-                raise no_memory() from error
-            raise
-
     def lose(self, shortcut: Shortcut, reason: str) -> None:
         """Run plainly from now on, and say why; so does every input of the model that comes after."""
-        facts, known = self.subject.adapter.facts, self.subject.known
+        facts, known = self.subject.adapter.facts, self.subject.cache
         self.fell_back = f"{shortcut.name}: {reason}"
         facts.lost[shortcut.name] = reason
         # Where the answer is read from may have been what was wrong.
@@ -129,7 +120,7 @@ class Checked:
         values = self._totals(parts)
         own, values, parts = float(values[0]), values[1:], parts[1:]
         change = float((values - subject.output).abs().max())
-        allowed = allowed_error(subject.known.size, change, subject.known.dtype)
+        allowed = allowed_error(subject.size, change, subject.dtype)
         if not abs(own - subject.output) <= allowed:
             raise _Disagreement(f"the intact input gives {own:.6g}, the model itself {subject.output:.6g}")
         chosen = sentinels(rows, new=before == 0)
@@ -196,8 +187,8 @@ class Checked:
         # The intact input is longer than all others, and runs alone: one of the others is run once more.
         (chosen,) = sentinels(rows, new=False)
         alone = float(self._totals(self._run(None, rows[chosen : chosen + 1]))[0])
-        size = max(self.subject.known.size, abs(alone))
-        return abs(alone - float(values[1 + chosen])) > rounding(size, self.subject.known.dtype)
+        size = max(self.subject.size, abs(alone))
+        return abs(alone - float(values[1 + chosen])) > rounding(size, self.subject.dtype)
 
     def _with_intact(self, rows: Tensor) -> Tensor:
         return torch.cat([torch.ones_like(rows[:1]), rows])  # first, so that it never runs alone

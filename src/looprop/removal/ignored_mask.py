@@ -14,7 +14,7 @@ def refuse_ignored_mask(subject: Subject, values: Tensor) -> None:
     values: (M,) of some variants.
     """
     adapter, output = subject.adapter, subject.output
-    still = least_rounding(subject.known.size, subject.known.dtype)
+    still = least_rounding(subject.size, subject.dtype)
     if not adapter.takes_mask or float((values - output).abs().max()) > still or len(subject.encoded) < 2:
         return
     length = len(subject.encoded)

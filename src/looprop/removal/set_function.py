@@ -48,7 +48,7 @@ class SetFunction:
         if not subject.features:
             raise InputError("the input has no features")
         self.subject, self.precision = subject, precision
-        self.count = subject.known.values.setdefault((self.removal, precision), Values())
+        self.count = subject.cache.values.setdefault((self.removal, precision), Values())
         self._known, self._counted = self.count.by_subset, subject.target.counted
         rough = precision != "float32"
         self.runner = Checked(subject, self.removal, rough=rough, quick=quick, batch_positions=batch_positions)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from looprop.methods.looprop.first_order import FirstOrder, member_matrix
 from looprop.methods.looprop.rows import carried_wrongly, choose_rows, exact_rows
+from looprop.models.checking import out_of_memory
 from looprop.models.subject import Subject
-from looprop.removal.batching import out_of_memory
 from looprop.removal.set_function import SetFunction
 
 Scores = NDArray[np.float64]

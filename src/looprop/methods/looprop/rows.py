@@ -85,7 +85,7 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
         alone = torch.cat([exact_rows(subject, intact, few[i : i + 1], member[i : i + 1]).cpu() for i in range(2)])
     except Exception:  # rows of this model cannot be run at all, whatever it says to them
         return False
-    single = subject.afresh(features=tuple((i,) for i in range(len(subject.encoded))))
+    single = replace(subject.alone(), features=tuple((i,) for i in range(len(subject.encoded))))
     plain = SetFunction(single, removal="attention-mask", quick=False)
     wanted = torch.cat(
         [
@@ -117,7 +117,7 @@ def carried_wrongly(subject: Subject, intact: FirstOrder, values: Tensor, rows: 
     with subject.adapter.evaluating(), torch.inference_mode():
         logits = plain_runner(subject, "attention-mask")(keep[chosen : chosen + 1].to(subject.adapter.device))
     wanted, got = float(subject.target.value(logits)[0]), float(values[chosen])
-    if abs(wanted - got) > rounding(subject.known.size, subject.known.dtype):
+    if abs(wanted - got) > rounding(subject.size, subject.dtype):
         return f"a variant gives {got:.6g}, plain masking {wanted:.6g}"
     return ""
 

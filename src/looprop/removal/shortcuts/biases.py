@@ -26,7 +26,7 @@ def recorded_biases(subject: Subject) -> list[SiteBias] | None:
     """The biases of all sites, read off one run of the intact input; None where they are not known or too large to be
     recorded.
     """
-    known = subject.known
+    known = subject.cache
     if not known.biases_sought:
         known.biases, known.biases_sought = _known_or_none(subject), True
     return known.biases

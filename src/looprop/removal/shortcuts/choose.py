@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from looprop.models.answer_rows import AnswerRows
+from looprop.models.checking import out_of_memory
 from looprop.models.facts import Situation
 from looprop.models.program import Program, program_of
 from looprop.models.subject import Subject
-from looprop.removal.batching import out_of_memory, run_halving
+from looprop.removal.batching import run_halving
 from looprop.removal.plain import Runner, without_padding
 from looprop.removal.sentinels import FEW_VARIANTS, allowed_error
 from looprop.removal.shortcuts.biases import recorded_biases
@@ -145,7 +146,7 @@ def _agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:
     if got.shape != wanted.shape:
         return False
     error, change = float((got - wanted).abs().max()), float((wanted - wanted[:1]).abs().max())
-    return error <= allowed_error(float(wanted.abs().max()), change, subject.known.dtype)
+    return error <= allowed_error(float(wanted.abs().max()), change, subject.dtype)
 
 
 def _samples(subject: Subject) -> Tensor:
