@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.bit_for_bit.asked import DEMO, EVALUATED, METRICS, REMOVALS, REWRITES, WHOLE_DEMO
 from benchmarks.bit_for_bit.explaining import Entries
 from benchmarks.bit_for_bit.models import PAIR, TEXTS, bert, llama, others, plain_modules, vit
-from benchmarks.bit_for_bit.plain import audited, explained, measured, packed
+from benchmarks.bit_for_bit.plain import audited, explained, measured, packed, timeless
 
 
 def evaluate_embedded() -> Entries:
@@ -216,12 +216,6 @@ def command_line() -> Entries:
         ["audit", "--json", "--limit", "1", "-m", "loo", "-m", "cp-lrp", "demo"],
         ["explain", text, "-m", "cp-lpr"],
     ]
-
-    def timeless(value: Any) -> Any:
-        dropped = {"seconds", "cpu_seconds", "started", "versions", "hardware"}
-        if isinstance(value, dict):
-            return {k: timeless(v) for k, v in value.items() if k not in dropped}
-        return [timeless(v) for v in value] if isinstance(value, list) else value
 
     def run(arguments: list[str]) -> Any:
         environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}

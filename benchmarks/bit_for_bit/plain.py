@@ -47,6 +47,14 @@ def packed(value: Any) -> Any:
     return f"<{type(value).__name__}>"
 
 
+def timeless(value: Any) -> Any:
+    """Plain data without what differs from run to run: times, versions and the machine."""
+    dropped = {"seconds", "cpu_seconds", "started", "finished", "versions", "hardware"}
+    if isinstance(value, dict):
+        return {k: timeless(v) for k, v in value.items() if k not in dropped}
+    return [timeless(v) for v in value] if isinstance(value, list) else value
+
+
 def explained(e: Any) -> dict[str, Any]:
     """An explanation without its time."""
     values = {f.name: getattr(e, f.name) for f in dataclasses.fields(e) if f.name != "seconds"}
