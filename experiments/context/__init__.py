@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from looprop.errors import DataError, UnknownNameError
+from looprop.errors import UnknownNameError
 from looprop.models.loading import load_adapter
 from looprop.running.missing import Work
 from looprop.running.model_identity import model_identity
@@ -36,8 +36,7 @@ class Context(Kind):
                 raise UnknownNameError("data set of questions", name, FILES)
 
     def job(self, spec: Spec, options: Options) -> Job:
-        if options.loo_from is not None:
-            raise DataError(f"{spec.name} computes leave-one-out itself and takes no loo_from")
+        options.check_unused("loo_from", "references", because=f"{spec.name} computes its own leave-one-out")
         name = options.data or next(iter(spec.data))
         if name not in spec.data:
             raise UnknownNameError(f"data set of {spec.name}", name, spec.data)

@@ -51,8 +51,7 @@ def _table(run: Run, answer: str) -> Grid | None:
             if len(values) < 2:
                 cells.append("–")
                 continue
-            e = bootstrap_mean(values)
-            cells.append(Measured(e.mean, e.low, e.high, e.count))
+            cells.append(Measured.of(bootstrap_mean(values)))
         table.append(cells)
     stands_out = len({row["example"] for row in rows if row["map"] is not None and not math.isnan(row["map"])})
     sizes = (float(np.mean([row[name] for row in examples.values()])) for name in ("sentences", "positions"))

@@ -31,9 +31,7 @@ class Exhaustive(Kind):
             raise DataError(f"an experiment on all maskings has the methods {', '.join(OWN)}, got {unknown[0]}")
 
     def job(self, spec: Spec, options: Options) -> Job:
-        for name in ("model", "data", "loo_from"):
-            if getattr(options, name) is not None:
-                raise DataError(f"{spec.name} has its own models and takes no {name}, got {getattr(options, name)!r}")
+        options.check_unused("model", "data", "loo_from", "references", because=f"{spec.name} has its own models")
         models = masked_models()
         sentences = [sentence for model in models for sentence in read_maskings(model)[: options.limit]]
 

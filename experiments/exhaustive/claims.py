@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from looprop.evaluation.summary import by_method
 from looprop.metrics import bootstrap_mean
 from looprop.running.parts import Row
-from looprop.study.claims import HARDLY, JudgedClaim
+from looprop.study.claims import HARDLY, JudgedClaim, with_interval
 from looprop.study.published import published
 from looprop.study.run import Run
 
 from .measuring import OF_POSITIVE, OWN
-from .tables import PAPER_MODEL, methods_of, values_of
+from .tables import PAPER_MODEL, values_of
 
 SAME = 1e-10
 """Limits and sums that differ by less are the same but for rounding."""
@@ -73,7 +74,7 @@ def _predicted(rows: Sequence[Row]) -> JudgedClaim:
     positive class disagree.
     """
     negative = [row for row in rows if row["predicted"] == 0]
-    signed = [method for method in methods_of(rows) if method not in (*OWN, "random_baseline", "attention")]
+    signed = [method for method in by_method(rows) if method not in (*OWN, "random_baseline", "attention")]
     means = {
         method: bootstrap_mean([row["shapley-r predicted"] for row in negative if row["method"] == method]).mean
         for method in signed
@@ -88,7 +89,7 @@ def _predicted(rows: Sequence[Row]) -> JudgedClaim:
 
 def _pilot(rows: Sequence[Row], method: str, r: float) -> JudgedClaim:
     e = bootstrap_mean(values_of(rows, PAPER_MODEL, method, "shapley-r predicted"))
-    ours = f"{e.mean:+.3f} [{e.low:+.3f}, {e.high:+.3f}], n = {e.count}"
+    ours = f"{with_interval(e)}, n = {e.count}"
     claim = f"r of {method} to exact Shapley values on the paper's BERT is that of the pilot (within {NEAR:g})"
     return JudgedClaim(claim, f"pilot: {r:+.2f}", ours, abs(e.mean - r) <= NEAR)
 
@@ -99,6 +100,6 @@ INTEGRATED = {"loo-r": "raw", "loo-r-paper": "maps normalised to sum to one"}
 def _integrated_gradients(rows: Sequence[Row], metric: str, words: str) -> JudgedClaim:
     e = bootstrap_mean(values_of(rows, PAPER_MODEL, "integrated_gradient", metric))
     printed = published("baselines", "sst2", "ig")["loo-r"]
-    ours = f"r = {e.mean:+.3f} [{e.low:+.3f}, {e.high:+.3f}], n = {e.count}"
+    ours = f"r = {with_interval(e)}, n = {e.count}"
     claim = f"IG hardly correlates with LOO on the paper's own BERT ({words}; |r| below {HARDLY:g})"
     return JudgedClaim(claim, f"{printed:+.2f}", ours, max(abs(e.low), abs(e.high)) < HARDLY)

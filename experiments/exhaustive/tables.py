@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from looprop.evaluation.summary import by_method
 from looprop.metrics import bootstrap_mean
 from looprop.running.parts import Row
 from looprop.study.report.grids import Cells, Grid, Measured
@@ -52,11 +53,6 @@ def exhaustive_tables(run: Run) -> list[Grid]:
     return [*tables, _exactness(run.rows, models)]
 
 
-def methods_of(rows: Sequence[Row]) -> list[str]:
-    """The methods, in the order in which they first occur."""
-    return list(dict.fromkeys(row["method"] for row in rows))
-
-
 def values_of(rows: Sequence[Row], model: str, method: str, metric: str) -> list[float]:
     """A metric's values over the sentences of a model."""
     return [row[metric] for row in rows if row["model"] == model and row["method"] == method]
@@ -66,14 +62,13 @@ def _label(method: str) -> str:
     return NAMES.get(method) or name_of(method)
 
 
-def _measured(values: Sequence[float], digits: int = 2) -> Measured:
-    e = bootstrap_mean(values)
-    return Measured(e.mean, e.low, e.high, e.count, digits=digits)
+def _measured(values: Sequence[float]) -> Measured:
+    return Measured.of(bootstrap_mean(values))
 
 
 def _of_model(rows: Sequence[Row], model: str) -> Grid:
     table: list[Cells] = []
-    for method in methods_of(rows):
+    for method in by_method(rows):
         own = [row for row in rows if row["model"] == model and row["method"] == method]
         cells: Cells = [_label(method), *(_measured([row[name] for row in own]) for name in COLUMNS)]
         table.append([*cells, f"{sum(row['flipped'] for row in own)} of {len(own)}"])
@@ -91,7 +86,7 @@ def _of_model(rows: Sequence[Row], model: str) -> Grid:
 def _of_metric(rows: Sequence[Row], models: Sequence[str], metric: str, title: str) -> Grid:
     table: list[Cells] = [
         [_label(method), *(_measured(values_of(rows, model, method, metric)) for model in models)]
-        for method in methods_of(rows)
+        for method in by_method(rows)
     ]
     return Grid(title, ["method", *models], table, "Means over sentences, with 95 % bootstrap intervals.")
 

@@ -6,7 +6,7 @@ case (model, text, the answer by hand) -> what each method says -> r to the know
 from functools import partial
 from pathlib import Path
 
-from looprop.errors import DataError, UnknownNameError
+from looprop.errors import UnknownNameError
 from looprop.evaluation.example import Task
 from looprop.running.missing import Work
 from looprop.running.provenance import weights_hash
@@ -36,9 +36,8 @@ class Planted(Kind):
             case.check(name)
 
     def job(self, spec: Spec, options: Options) -> Job:
-        for name in ("model", "data", "limit", "loo_from", "references"):
-            if getattr(options, name) is not None:
-                raise DataError(f"{spec.name} has its own cases and takes no {name}, got {getattr(options, name)!r}")
+        unused = ("model", "data", "limit", "loo_from", "references")
+        options.check_unused(*unused, because=f"{spec.name} has its own cases")
 
         def prepare(folder: Path, *, progress: bool) -> Work:
             return partial(measure_planted, spec)

@@ -17,7 +17,8 @@ TITLES = {"loo": "leave-one-out", "shapley": "the Shapley value"}
 
 def planted_tables(run: Run) -> list[Grid]:
     """What is right, who agrees with it, and every score."""
-    cases, rows = _cases(run), _by_case(run)
+    cases = _cases(run)
+    rows = {name: [row for row in run.rows if row["example"] == name] for name in cases if name in run.computed}
     return [
         Grid(
             "What to learn", ["task", "lesson"], [[name, case.lesson] for name, case in cases.items()], sortable=False
@@ -45,13 +46,6 @@ def known_answers(run: Run) -> list[JudgedClaim]:
 
 def _cases(run: Run) -> dict[str, PlantedCase]:
     return {name: PlantedCase(**case) for name, case in run.spec["cases"].items()}
-
-
-def _by_case(run: Run) -> dict[str, list[Row]]:
-    rows: dict[str, list[Row]] = {}
-    for row in run.rows:
-        rows.setdefault(row["example"], []).append(row)
-    return rows
 
 
 def _answers(cases: dict[str, PlantedCase]) -> Grid:

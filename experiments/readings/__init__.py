@@ -50,9 +50,8 @@ class Readings(Kind):
     case = Reading
 
     def job(self, spec: Spec, options: Options) -> Job:
-        for name in ("model", "data", "loo_from"):
-            if getattr(options, name) is not None:
-                raise DataError(f"{spec.name} trains its own networks and takes no {name}")
+        unused = ("model", "data", "loo_from", "references")
+        options.check_unused(*unused, because=f"{spec.name} trains its own networks")
         training, test = load_mnist("train"), load_mnist("test")
         digits = draw_digits(test, limit=options.limit, seed=options.seed)
         identity = {

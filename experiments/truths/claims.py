@@ -12,7 +12,7 @@ from looprop.evaluation.summary import values_of
 from looprop.metrics import Estimate, bootstrap_mean, holm, paired_test
 from looprop.naming import split_name
 from looprop.running.parts import Row
-from looprop.study.claims import ALPHA, JudgedClaim
+from looprop.study.claims import ALPHA, JudgedClaim, with_interval
 from looprop.study.report.names import name_of
 from looprop.study.run import Run
 
@@ -104,4 +104,4 @@ def _rivals(run: Run) -> list[JudgedClaim]:
 
 def _said(found: Closeness) -> str:
     e = found.difference
-    return f"{e.mean:+.3f} [{e.low:+.3f}, {e.high:+.3f}], adjusted p = {found.adjusted_p:.2g}, n = {e.count}"
+    return f"{with_interval(e)}, adjusted p = {found.adjusted_p:.2g}, n = {e.count}"

@@ -10,20 +10,18 @@ from looprop.errors import DataError
 from looprop.inputs.examples import Dataset
 from looprop.methods.registry import make_method
 from looprop.metrics import get_metric
-from looprop.models.adapter import Adapter
 from looprop.models.loading import load_adapter
-from looprop.models.subject import bind
 from looprop.naming import split_name
 from looprop.running.missing import Work
 from looprop.running.model_identity import model_identity
 from looprop.study.job import About, Job, Options
-from looprop.study.kinds.texts.job import PAPER
+from looprop.study.kinds.texts.job import PAPER, data_identity, layers_of
 from looprop.study.kinds.texts.layer_plans import only_layer
 from looprop.study.kinds.texts.source import TextSource, choose_source
 from looprop.study.spec import Spec
 
 from .known import read_known
-from .measuring import METRICS, Protocol, TruthTask, labels, measure_truths
+from .measuring import METRICS, Protocol, TruthTask, measure_truths
 
 MOST_LAYERS = 12
 """Plans for single layers of models of up to so many: each layer is one more method."""
@@ -39,15 +37,14 @@ def second_reference(methods: Sequence[str]) -> str:
 
 def truth_job(spec: Spec, options: Options) -> Job:
     """Load model, texts and known references, and say what there is to do."""
-    if options.loo_from is not None:
-        raise DataError(f"{spec.name} takes both references over from --references FILE: it takes no loo_from")
+    options.check_unused("loo_from", because=f"{spec.name} takes both references over from --references FILE")
     source = choose_source(spec, options.data)
     known = read_known(options.references) if options.references is not None else None
     data = _chosen(source, options.limit, options.seed, known)
     adapter = load_adapter(source.settings.model if options.model == PAPER else options.model)
-    layers = _layers(adapter, data)
+    layers = layers_of(adapter, data)
     plans = [only_layer(k) for k in range(1, layers + 1)] if spec.plans and layers <= MOST_LAYERS else []
-    asked = labels([method for method in spec.methods if method not in source.settings.skip], plans)
+    asked = list(dict.fromkeys([*(m for m in spec.methods if m not in source.settings.skip), *plans]))
     made = {label: make_method(label) for label in asked}
     settings = source.settings
     protocol = Protocol(made, made[second_reference(spec.methods)], settings.features, settings.target)
@@ -63,7 +60,7 @@ def truth_job(spec: Spec, options: Options) -> Job:
     }
 
     def limited(limit: int) -> dict[str, Any]:
-        return {**fixed, **_subset(_chosen(source, limit, options.seed, known), limit)}
+        return {**fixed, **data_identity(_chosen(source, limit, options.seed, known), limit)}
 
     def prepare(folder: Path, *, progress: bool) -> Work:
         return partial(measure_truths, adapter, protocol=protocol)
@@ -74,7 +71,7 @@ def truth_job(spec: Spec, options: Options) -> Job:
     ]
     title = f"{spec.name}: {data.title}, {adapter.name}"
     about = About(adapter.name, source.name, data.title, data.subset, len(data), layers)
-    return Job(title, tasks, prepare, {**fixed, **_subset(data, options.limit)}, about, limited)
+    return Job(title, tasks, prepare, {**fixed, **data_identity(data, options.limit)}, about, limited)
 
 
 def _chosen(source: TextSource, limit: int | None, seed: int, known: Mapping[str, Any] | None) -> Dataset:
@@ -88,20 +85,9 @@ def _chosen(source: TextSource, limit: int | None, seed: int, known: Mapping[str
     return replace(data, examples=chosen)
 
 
-def _layers(adapter: Adapter, data: Dataset) -> int:
-    return adapter.attention_layers(bind(adapter, data.texts[0], truncation=True).encoded)
-
-
 def _within(source: TextSource, text: str) -> tuple[int, int] | None:
     """Where the text stands in its template: what is around it stays."""
     if not source.settings.template:
         return None
     before, after = source.settings.template.split("{text}")
     return len(before), len(text) - len(after)
-
-
-def _subset(data: Dataset, limit: int | None) -> Mapping[str, Any]:
-    return {
-        "data": {"name": data.name, "split": data.split, "hash": data.hash, "examples": len(data), "of": data.total},
-        "limit": limit,
-    }

@@ -3,7 +3,7 @@
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,12 +141,3 @@ def _row(
         "error": error,
         "scores": [] if scores is None else scores.tolist(),
     }
-
-
-def labels(methods: Sequence[str], layers: Sequence[str]) -> list[str]:
-    """The methods of a run, plans layer by layer after the others.
-
-    >>> labels(["loo", "attnlrp"], ["lrp[cp=1]"])
-    ['loo', 'attnlrp', 'lrp[cp=1]']
-    """
-    return list(dict.fromkeys((*methods, *layers)))

@@ -42,9 +42,7 @@ def _agreement(rows: Sequence[Row], methods: Sequence[str], title: str) -> Grid:
     for method in methods:
         own = groups.get(method, [])
         cells: Cells = [name_of(method)]
-        for metric in METRICS:
-            e = bootstrap_mean([row[metric] for row in own])
-            cells.append(Measured(e.mean, e.low, e.high, e.count))
+        cells += [Measured.of(bootstrap_mean([row[metric] for row in own])) for metric in METRICS]
         if method in found:
             c = found[method]
             cells += [Measured(c.difference.mean, digits=3), f"{c.adjusted_p:.2g}", CLOSER[c.decided]]

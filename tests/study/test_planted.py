@@ -210,7 +210,7 @@ def test_a_case_names_what_is_wrong(old: str, new: str, message: str) -> None:
 
 
 def test_it_takes_no_model_or_data_of_others(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="planted has its own cases and takes no data"):
+    with pytest.raises(DataError, match="planted has its own cases: it takes no data"):
         reproduce("planted", data="sst2", out=tmp_path / "run", progress=False)
     with pytest.raises(UnknownNameError, match="unknown planted model 'an'; did you mean 'and'"):
         planted_model("an")
