@@ -38,7 +38,6 @@ ORDER = [
     "workbench",
     "running",
     "evaluation",
-    "tuning",
     "auditing",
     "study",
     "captum",
@@ -47,7 +46,7 @@ ORDER = [
     "__main__",
     "__init__",
 ]
-PUBLIC_FUNCTIONS = {"load", "attribute", "evaluate", "audit", "relevance", "explain", "tune"}
+PUBLIC_FUNCTIONS = {"load", "attribute", "evaluate", "audit", "relevance", "explain"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

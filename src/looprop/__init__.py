@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from looprop.propagation.plan import Plan
     from looprop.propagation.tape import relevance
     from looprop.tensors import attribute
-    from looprop.tuning.tune import tune
     from looprop.workbench import Workbench, load
 
 # Imported when first used, so that `looprop --help` does not wait for torch.
@@ -40,7 +39,6 @@ _HOMES = {
     "evaluate": "looprop.evaluation.evaluate",
     "load": "looprop.workbench",
     "relevance": "looprop.propagation.tape",
-    "tune": "looprop.tuning.tune",
 }
 
 __all__ = [
@@ -59,7 +57,6 @@ __all__ = [
     "evaluate",
     "load",
     "relevance",
-    "tune",
 ]
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

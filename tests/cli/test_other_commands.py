@@ -42,6 +42,15 @@ def test_help_and_version(looprop: Run, arguments: list[str]) -> None:
     assert "looprop" in result.stdout
 
 
+def test_tune_says_what_to_use_instead(looprop: Run) -> None:
+    result = looprop("tune", "--data", "demo", "--budget", "20")
+    assert result.exit_code == 1
+    assert result.output.startswith("looprop: `looprop tune` was removed")
+    assert "`looprop evaluate DATA" in result.output
+    assert result.output.count("\n") == 1
+    assert "tune" not in looprop("--help").output
+
+
 def test_no_arguments_show_the_help(looprop: Run) -> None:
     assert "Usage" in looprop().output
 

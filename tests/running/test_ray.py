@@ -32,6 +32,7 @@ from looprop.running.store import read_store
 from looprop.study import read_run, reproduce
 from looprop.workbench import load
 from running.slow_work import computed, slow_work
+from study.own_kind import write_own_kind
 
 pytest.importorskip("ray", reason="looprop[ray] is not installed")
 # Ray leaves sockets and processes to the end of the interpreter.
@@ -130,6 +131,14 @@ def test_begun_here_and_continued_on_the_cluster_the_table_is_that_of_a_local_ru
     report = (tmp_path / "there" / "report.md").read_text(encoding="utf-8")
     assert f"{socket.gethostname()} (" in report
     assert "of their time spent waiting" in report
+
+
+def test_workers_get_the_code_of_a_folder_that_they_do_not_have(cluster: Any, tmp_path: Path) -> None:
+    folder = write_own_kind(tmp_path, "cubes")
+    here = reproduce(folder, out=tmp_path / "here", progress=False)
+    there = reproduce(folder, out=tmp_path / "there", engine=RayEngine(cluster.address), progress=False)
+    assert there.rows == here.rows
+    assert there.manifest["sessions"][-1]["engine"]["name"] == "ray"
 
 
 def test_ready_made_models_travel_whole(cluster: Any) -> None:

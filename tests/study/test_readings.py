@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from experiments.readings.cells import NAMES, NUMBERS, Cell, Choices, cells_of, effects, printed
+from experiments.readings.maps import attnlrp_both, integrated_gradients, leave_one_out
+from experiments.readings.measuring import agreement, zeros_of
 from scipy import stats
 from torch import Tensor
 
@@ -14,9 +17,6 @@ from looprop.study import parse_spec, read_run, reproduce, write_report
 from looprop.study.experiments import experiment_text
 from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
 from looprop.study.kinds.networks.training import DEVIATION, MEAN, Recipe
-from looprop.study.kinds.readings.cells import NAMES, NUMBERS, Cell, Choices, cells_of, effects, printed
-from looprop.study.kinds.readings.maps import attnlrp_both, integrated_gradients, leave_one_out
-from looprop.study.kinds.readings.measuring import agreement, zeros_of
 from looprop.tensors import attribute
 
 ROOT = Path(__file__).parents[2]

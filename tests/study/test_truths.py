@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.truths.claims import closeness
+from experiments.truths.measuring import METRICS
 from scipy import stats
 
 from evaluation.tiny import TEXTS
@@ -16,8 +18,6 @@ from looprop.models.loading import load_adapter
 from looprop.models.subject import bind
 from looprop.removal import SetFunction
 from looprop.study import parse_spec, read_run, reproduce, write_report
-from looprop.study.kinds.truths.claims import closeness
-from looprop.study.kinds.truths.measuring import METRICS
 from looprop.study.report.markdown import markdown_text
 from looprop.study.run import Run
 

@@ -39,7 +39,10 @@ WithReport = Annotated[bool, typer.Option("--report/--no-report", help="Write th
 def reproduce(
     experiment: Annotated[
         str,
-        typer.Argument(help=f"{', '.join(experiment_names())}, or a YAML file of your own.", autocompletion=_complete),
+        typer.Argument(
+            help=f"{', '.join(experiment_names())}, a YAML file of your own, or a folder of your own with its code.",
+            autocompletion=_complete,
+        ),
     ],
     model: Model = None,
     data: Annotated[
@@ -105,9 +108,21 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where the files go. [default: the first run]")
     ] = None,
+    experiment: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="The folder of the experiment, where it is neither of the package nor of this clone. Its code is run.",
+            show_default=False,
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Write tables, figure and page of a run."""
+    if experiment is not None:
+        from looprop.study import load_kind
+
+        load_kind(experiment)
     _write(run, out)
 
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from looprop.inputs.examples import Dataset, Example, make_dataset
     from looprop.inputs.files import read_texts
     from looprop.inputs.mnist import Digits, load_mnist
-    from looprop.inputs.questions import Question, Questions, load_questions
     from looprop.inputs.reading import read_data
     from looprop.inputs.splitting import lines, paragraphs, sentences
 
@@ -19,13 +18,10 @@ _HOMES = {
     "Dataset": "looprop.inputs.examples",
     "Digits": "looprop.inputs.mnist",
     "Example": "looprop.inputs.examples",
-    "Question": "looprop.inputs.questions",
-    "Questions": "looprop.inputs.questions",
     "demo_sentences": "looprop.inputs.demo",
     "lines": "looprop.inputs.splitting",
     "load_dataset": "looprop.inputs.datasets",
     "load_mnist": "looprop.inputs.mnist",
-    "load_questions": "looprop.inputs.questions",
     "make_dataset": "looprop.inputs.examples",
     "paragraphs": "looprop.inputs.splitting",
     "read_data": "looprop.inputs.reading",
@@ -37,13 +33,10 @@ __all__ = [
     "Dataset",
     "Digits",
     "Example",
-    "Question",
-    "Questions",
     "demo_sentences",
     "lines",
     "load_dataset",
     "load_mnist",
-    "load_questions",
     "make_dataset",
     "paragraphs",
     "read_data",

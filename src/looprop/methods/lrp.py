@@ -25,7 +25,7 @@ class LRP(Method):
 
     cp: layers that take CP-LRP, as in `lrp[cp=4-6]`. readout: at the word embedding, or at its sum with positions. The
         other options are those of `Plan`, where they are explained: epsilon, bias, bilinear, linear, gamma, conv_gamma,
-        alpha. plan: a whole plan in their place, or the file of one (`looprop tune` writes such).
+        alpha. plan: a whole plan in their place, or the file of one (docs/rules.md, "A plan in a file").
     """
 
     name = "lrp"

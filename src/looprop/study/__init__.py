@@ -12,7 +12,8 @@ from looprop.lazily import lazily
 if TYPE_CHECKING:
     from looprop.study.audit_cases import audit_case
     from looprop.study.experiments import experiment_names
-    from looprop.study.kinds.planted.circuits import planted_model
+    from looprop.study.kinds import load_kind
+    from looprop.study.planted_models import planted_model
     from looprop.study.report.writing import write_report
     from looprop.study.reproducing import reproduce
     from looprop.study.run import Run, read_run
@@ -24,9 +25,10 @@ _HOMES = {
     "Spec": "looprop.study.spec",
     "audit_case": "looprop.study.audit_cases",
     "experiment_names": "looprop.study.experiments",
+    "load_kind": "looprop.study.kinds",
     "load_spec": "looprop.study.spec",
     "parse_spec": "looprop.study.spec",
-    "planted_model": "looprop.study.kinds.planted.circuits",
+    "planted_model": "looprop.study.planted_models",
     "read_run": "looprop.study.run",
     "reproduce": "looprop.study.reproducing",
     "write_report": "looprop.study.report.writing",
@@ -37,6 +39,7 @@ __all__ = [
     "Spec",
     "audit_case",
     "experiment_names",
+    "load_kind",
     "load_spec",
     "parse_spec",
     "planted_model",

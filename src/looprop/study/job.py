@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from looprop.errors import DataError
 from looprop.evaluation.example import Task
 from looprop.running.identity import NUMERICS, compare
 from looprop.running.missing import Work
@@ -24,6 +25,12 @@ class Options:
     seed: int = 0
     loo_from: Path | None = None
     references: Path | None = None
+
+    def check_unused(self, *names: str, because: str) -> None:
+        """Raise for an option that an experiment cannot take, with the reason."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise DataError(f"{because}: it takes no {name}, got {getattr(self, name)!r}")
 
 
 class Preparation(Protocol):

@@ -35,7 +35,8 @@ def reproduce(
     With a larger limit it goes on from what the smaller one had: the examples of a smaller limit are among those of a
     larger.
 
-    experiment: a name of `experiment_names()` ("baselines", "planted", ...), or a YAML file of one's own.
+    experiment: a name of `experiment_names()` ("baselines", "remedy", ...), a YAML file of one's own, or a folder that
+        holds the kind of the experiment as code, which is run, and its `experiment.yaml`.
     model: a hub id, a folder, (model, tokenizer); None is the embedded model, "paper" the one that the paper used.
     data: one of the experiment's data sets (the first by default), or a file of texts.
     limit: how many examples, drawn by `seed`. out: the run folder; by default runs/<experiment>-<data>.

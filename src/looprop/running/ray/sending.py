@@ -1,11 +1,12 @@
 """How work reaches a worker: the function as a pickle, in which every model that has a name stands as that name.
 
 A worker loads such a model itself, from its own disk or cache, and compares weights, configuration, tokenizer and code
-with the driver's; ready-made models travel whole.
+with the driver's; ready-made models travel whole. So does code that was loaded from a folder.
 """
 
 import io
 import pickle
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from looprop.errors import ClusterError, ModelError
 from looprop.models.adapter import Adapter, Origin
 from looprop.models.loading import load_adapter
+from looprop.running.engines import LOADED_FROM_FOLDER
 from looprop.running.identity import compare
 from looprop.running.model_identity import model_identity
 from looprop.running.ray.memory import positions_that_fit
@@ -34,6 +36,9 @@ def pack_work(work: Any) -> Parcel:
     """Work as a parcel, to be opened by `unpack_work` in another process."""
     from ray import cloudpickle
 
+    for name, module in [*sys.modules.items()]:
+        if name.startswith(LOADED_FROM_FOLDER):
+            cloudpickle.register_pickle_by_value(module)
     adapters: list[Adapter] = []
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]

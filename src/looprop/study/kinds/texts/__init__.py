@@ -34,8 +34,7 @@ class Texts(Kind):
             )  # raises for what nobody can remove
 
     def job(self, spec: Spec, options: Options) -> Job:
-        if options.references is not None:
-            raise DataError(f"{spec.name} has no Shapley values for its reference: it takes no references")
+        options.check_unused("references", because=f"{spec.name} compares with leave-one-out alone")
         return text_job(spec, options)
 
     def tables(self, run: Run) -> list[Grid]:

@@ -31,7 +31,7 @@ def text_job(spec: Spec, options: Options) -> Job:
     source = choose_source(spec, options.data)
     data = source.load(limit=options.limit, seed=options.seed)
     adapter = load_adapter(source.settings.model if options.model == PAPER else options.model)
-    layers = _layers(adapter, data)
+    layers = layers_of(adapter, data)
     setup = _setup(spec, source.settings, layers, options.seed)
     fixed = {
         "spec": spec.to_dict(data=source.entry),
@@ -41,7 +41,7 @@ def text_job(spec: Spec, options: Options) -> Job:
     }
 
     def limited(limit: int) -> dict[str, Any]:
-        return {**fixed, **_subset(source.load(limit=limit, seed=options.seed), limit)}
+        return {**fixed, **data_identity(source.load(limit=limit, seed=options.seed), limit)}
 
     def prepare(folder: Path, *, progress: bool) -> Work:
         return partial(measure_with_entropy if spec.plans else evaluate_example, adapter, setup=setup)
@@ -50,10 +50,10 @@ def text_job(spec: Spec, options: Options) -> Job:
     tasks = [Task(example.id, example.text, loo=known.get(example.id)) for example in data]
     title = f"{spec.name}: {data.title}, {adapter.name}"
     about = About(adapter.name, source.name, data.title, data.subset, len(data), layers)
-    return Job(title, tasks, prepare, {**fixed, **_subset(data, options.limit)}, about, limited)
+    return Job(title, tasks, prepare, {**fixed, **data_identity(data, options.limit)}, about, limited)
 
 
-def _layers(adapter: Adapter, data: Dataset) -> int:
+def layers_of(adapter: Adapter, data: Dataset) -> int:
     """Of the first text that the model can read: one that it cannot is a row with an error later."""
     refused: Exception | None = None
     for text in data.texts:
@@ -71,7 +71,7 @@ def _setup(spec: Spec, settings: DataSpec, layers: int, seed: int) -> Setup:
     return Setup(methods, spec.metrics, curve_features=settings.curve_features, target=settings.target, seed=seed)
 
 
-def _subset(data: Dataset, limit: int | None) -> dict[str, Any]:
+def data_identity(data: Dataset, limit: int | None) -> dict[str, Any]:
     """What an identity says of the data."""
     return {
         "data": {"name": data.name, "split": data.split, "hash": data.hash, "examples": len(data), "of": data.total},
