@@ -13,12 +13,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from looprop.auditing.audit import audit
     from looprop.evaluation.evaluate import evaluate
-    from looprop.explanation import Explanation, Explanations
-    from looprop.explanation_matrix import ExplanationMatrix
     from looprop.models.answers import Answer
     from looprop.models.target_forms import Continuation, Contrast, Token
     from looprop.propagation.plan import Plan
     from looprop.propagation.tape import relevance
+    from looprop.result.explanation import Explanation
+    from looprop.result.explanations import Explanations
+    from looprop.result.matrix import ExplanationMatrix
     from looprop.tensors import attribute
     from looprop.workbench import Workbench, load
 
@@ -27,10 +28,10 @@ _HOMES = {
     "Answer": "looprop.models.answers",
     "Continuation": "looprop.models.target_forms",
     "Contrast": "looprop.models.target_forms",
-    "Explanation": "looprop.explanation",
-    "ExplanationMatrix": "looprop.explanation_matrix",
-    "Explanations": "looprop.explanation",
-    "Interactions": "looprop.explanation_pairs",
+    "Explanation": "looprop.result.explanation",
+    "ExplanationMatrix": "looprop.result.matrix",
+    "Explanations": "looprop.result.explanations",
+    "Interactions": "looprop.result.pairs",
     "Plan": "looprop.propagation.plan",
     "Token": "looprop.models.target_forms",
     "Workbench": "looprop.workbench",

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import InputError
-from looprop.explanation_check import Check
 from looprop.methods.base import Attribution, Method
 from looprop.methods.players import players_of
 from looprop.metrics.correlation import MINIMUM_FEATURES
@@ -20,6 +19,7 @@ from looprop.models.adapter import Removal
 from looprop.models.agreement import rounding
 from looprop.models.subject import Subject
 from looprop.removal.set_function import SetFunction
+from looprop.result.check import Check
 
 
 def check_count(check: int | None) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from looprop.errors import InputError
 from looprop.explained import explanation_of
-from looprop.explanation import Explanation
 from looprop.methods.base import Attribution
 from looprop.methods.loo import LeaveOneOut
 from looprop.models.adapter import Removal
@@ -23,6 +22,7 @@ from looprop.models.features import Divided, FeaturesLike, divide
 from looprop.models.layout import Within
 from looprop.models.subject import Subject
 from looprop.removal.set_function import SetFunction
+from looprop.result.explanation import Explanation
 
 LEVELS = ("document", "paragraph", "sentence", "token")
 """From coarse to fine; what an input does not have is left out."""

@@ -7,13 +7,14 @@ from typing import Any
 
 from looprop.checking import checked, removal_of
 from looprop.errors import InputError
-from looprop.explanation import Explanation, Explanations
-from looprop.explanation_check import Check
-from looprop.explanation_matrix import ExplanationMatrix, matrix_of
 from looprop.methods.base import Attribution, Method
 from looprop.methods.default import by_default
 from looprop.models.answer_text import said_of
 from looprop.models.subject import Subject, named_features
+from looprop.result.check import Check
+from looprop.result.explanation import Explanation
+from looprop.result.explanations import Explanations
+from looprop.result.matrix import ExplanationMatrix, matrix_of
 
 
 def explain_subjects(subjects: Sequence[Subject], method: Method | None, *, check: int | None = None) -> Explanations:

@@ -8,17 +8,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated, Any, Literal
 
 from looprop.auditing.verdicts import MethodVerdict, judge
 from looprop.errors import DataError
-from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
-
-if TYPE_CHECKING:
-    import pandas
-
-SCHEMA, VERSION = "looprop.audit", 1
+from looprop.result.base import Result
+from looprop.result.codec import Written
+from looprop.result.writers import Record
 
 Status = Literal["applied", "nothing to change", "refused"]
 
@@ -80,13 +76,14 @@ class Checks:
     shifted: float = math.nan
     shifted_r: float = math.nan
     batched: float = math.nan
-    slopes: float = math.nan
+    # Audits of before there was this check stay as they were written.
+    slopes: Annotated[float, Written(if_known=True)] = math.nan
     loo_r: float = math.nan
     refused: str = ""
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Result):
     """Methods under equivalent rewrites of one model.
 
     attempts: what each rewrite did. rows: every method under every rewrite that was carried out. tolerance: up to this
@@ -94,7 +91,10 @@ class Audit:
     about: model, precision, and the manifest: versions, machine, hashes of weights and inputs.
     """
 
-    attempts: tuple[Attempt, ...]
+    SCHEMA = "looprop.audit"
+    DERIVED = ("verdicts",)
+
+    attempts: Annotated[tuple[Attempt, ...], Written(name="rewrites")]
     rows: tuple[RewriteEffect, ...]
     checks: tuple[Checks, ...]
     title: str
@@ -129,59 +129,21 @@ class Audit:
             f"{', '.join(self.applied)}"
         )
 
-    def to_pandas(self) -> "pandas.DataFrame":
-        """The rows as a table."""
-        import pandas
-
-        return pandas.DataFrame([asdict(row) for row in self.rows])
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; NaN becomes None."""
-        data: dict[str, Any] = {
-            "schema": SCHEMA,
-            "version": VERSION,
-            "title": self.title,
-            "tolerance": self.tolerance,
-            "about": dict(self.about),
-        }
-        data["verdicts"] = {method: asdict(verdict) for method, verdict in self.verdicts.items()}
-        for name, items in (("rewrites", self.attempts), ("rows", self.rows), ("checks", self.checks)):
-            data[name] = [asdict(item) for item in items]
-        for check in data["checks"]:
-            if math.isnan(check["slopes"]):  # audits of before there was this check stay as they were written
-                del check["slopes"]
-        return {key: plain(value, key) for key, value in data.items()}
+        """Plain data, with the verdicts; NaN becomes None."""
+        return {**super().to_dict(), "verdicts": {method: asdict(found) for method, found in self.verdicts.items()}}
 
-    def save(self, path: str | Path) -> Path:
-        """Writes .json or .html."""
-        if file_kind(path, (".json", ".html")) == ".json":
-            return write_whole(path, to_json(self.to_dict()))
+    def records(self) -> list[Record]:
+        """One row per method and rewrite."""
+        return [asdict(row) for row in self.rows]
+
+    def page(self) -> str:
+        """A page of HTML."""
         from looprop.auditing.page import audit_page
 
-        return write_whole(path, audit_page(self).encode())
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Audit":
-        """Reads what `save` wrote as .json."""
-        data = read_json(path)
-        check_schema(data, SCHEMA, VERSION)
-        attempts = tuple(Attempt(**_read(item)) for item in data["rewrites"])
-        rows = tuple(RewriteEffect(**_read(item)) for item in data["rows"])
-        checks = tuple(Checks(**_read(item)) for item in data["checks"])
-        return cls(attempts, rows, checks, data["title"], data["tolerance"], data["about"])
+        return audit_page(self)
 
     def _repr_html_(self) -> str:
         from looprop.auditing.page import audit_fragment
 
         return audit_fragment(self)
-
-
-def _read(item: Mapping[str, Any]) -> dict[str, Any]:
-    """What `plain` made of NaN and tuples, made good."""
-    return {
-        key: tuple(map(_number, value)) if isinstance(value, list) else _number(value) for key, value in item.items()
-    }
-
-
-def _number(value: Any) -> Any:
-    return math.nan if value is None else value

@@ -24,10 +24,9 @@ def check_place(path: Path | None, ending: str) -> None:
     """Raise now if a file cannot be written later."""
     if path is None:
         return
-    if path.suffix.lower() != ending:
-        raise InputError(f"the file name must end in {ending}, got {str(path)!r}")
     from looprop import files  # which needs numpy
 
+    files.file_kind(path, (ending,))
     files.check_place(path)
 
 

@@ -16,11 +16,11 @@ from looprop.errors import InputError
 from looprop.naming import split_name
 
 if TYPE_CHECKING:
-    from looprop.explanation import Explanation
-    from looprop.explanation_matrix import ExplanationMatrix
     from looprop.methods.base import Method
     from looprop.models.answers import Answer
     from looprop.models.subject import Subject
+    from looprop.result.explanation import Explanation
+    from looprop.result.matrix import ExplanationMatrix
     from looprop.workbench import Workbench
 
 SHOWN = 5
@@ -230,7 +230,7 @@ def _show(result: "Explanation | ExplanationMatrix", *, html: Path | None, json_
         typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
         return
     from looprop.display import terminal
-    from looprop.explanation import Explanation
+    from looprop.result.explanation import Explanation
 
     whole = result if isinstance(result, Explanation) else result.explanation
     view = whole.shown().view(whole.scores[:, None].tolist())

@@ -16,8 +16,8 @@ from looprop.naming import split_name
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from looprop.explanation import Explanations
     from looprop.models.target import TargetLike
+    from looprop.result.explanations import Explanations
     from looprop.workbench import Workbench
 
 UNASKED = 128
@@ -220,9 +220,9 @@ def explain_by(
     """One explanation per method, named as it was asked for; by_default: nobody asked for the default by its name."""
     from dataclasses import replace
 
-    from looprop.explanation import Explanations
     from looprop.methods.registry import make_method
     from looprop.metrics.trust import LEAST
+    from looprop.result.explanations import Explanations
 
     # All of them are made before the first one runs: a wrong option of the last must not cost the time of the others.
     made = [None if by_default and name == DEFAULT else make_method(name) for name in methods]
@@ -259,7 +259,7 @@ def _add_interactions(
 def show_interactions(found: "Explanations", console: "Console") -> None:
     """The strongest pairs, where they were asked for."""
     from looprop.display.terminal import data_table
-    from looprop.explanation_pairs import Interactions
+    from looprop.result.pairs import Interactions
 
     for explanation in found:
         if "interactions" in explanation.details:

@@ -87,8 +87,8 @@ class Shown:
             ("model", self.model),
             ("method", self.method),
             ("log-probability of the answer", number(self.output)),
-            ("cost", f"{number(self.cost, signed=False)} forward passes" if self.cost else ""),
-            ("time", f"{self.seconds:.1f} s" if self.seconds else ""),
+            ("cost", f"{number(self.cost, signed=False)} forward passes" if self.cost > 0 else ""),
+            ("time", f"{self.seconds:.1f} s" if self.seconds > 0 else ""),
         ]
         pairs += [("interrupted", str(said))] if (said := self.details.get("interrupted")) else []
         return [(name, value) for name, value in pairs if value]

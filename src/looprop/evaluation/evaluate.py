@@ -13,13 +13,13 @@ from looprop.evaluation.known_shares import KnownShapley
 from looprop.evaluation.models import ModelEvaluations, by_name
 from looprop.evaluation.result import Evaluation
 from looprop.evaluation.setup import Setup, make_setup
-from looprop.explanation import Explanation
 from looprop.inputs.examples import Dataset
 from looprop.methods.base import Method
 from looprop.methods.names import COMPARED
 from looprop.metrics.correlation import Protocol
 from looprop.models.adapter import Removal
 from looprop.models.target import TargetLike
+from looprop.result.explanation import Explanation
 from looprop.running.engines import Engine, Sharded, get_engine
 from looprop.running.missing import check_ids
 from looprop.running.parts import Row

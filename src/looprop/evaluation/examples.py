@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from looprop.evaluation.summary import is_reference
-from looprop.explanation import Explanation, Explanations
 from looprop.methods.names import CATALOGUE
 from looprop.metrics import YARDSTICKS, get_metric
 from looprop.naming import split_name
+from looprop.result.explanation import Explanation
+from looprop.result.explanations import Explanations
 from looprop.running.parts import Row
 
 SHOWN = 24

@@ -1,21 +1,18 @@
 """Interactions: what pairs of features do that their parts do not, with everything needed to read and repeat it."""
 
-import math
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from looprop.display.data import Cell, Column, number, visible
 from looprop.display.html import card, facts, fragment, page, paragraph, table
-from looprop.errors import DataError, InputError
-from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
+from looprop.errors import InputError
+from looprop.result.base import Result
+from looprop.result.codec import Count, Positive, Vector
+from looprop.result.writers import Record
 
-SCHEMA, VERSION = "looprop.interactions", 1
 SHOWN = 12
 """So many of the strongest pairs are shown; files have all of them."""
 WEAK = 0.05
@@ -25,7 +22,7 @@ NEED, REPLACE = "need each other", "replace each other"
 
 
 @dataclass(frozen=True, eq=False)
-class Interactions:
+class Interactions(Result):
     """The joint effects of pairs of features beyond the effects of their parts.
 
         I_ij = f(x) - f(x without i) - f(x without j) + f(x without i and j)
@@ -41,15 +38,17 @@ class Interactions:
     Interactions for 'positive' +1.00, 1 of 1 pairs: 'not' with 'bad' +3.50 (need each other)
     """
 
+    SCHEMA = "looprop.interactions"
+
     features: list[str]
-    pairs: list[tuple[int, int]]
-    values: NDArray[np.float64]
-    effects: NDArray[np.float64]
+    pairs: list[tuple[Count, Count]]
+    values: Vector
+    effects: Vector
     output: float
     target: int | tuple[int, int] | str
     label: str
     text: str = ""
-    possible: int = 1
+    possible: Positive = 1
     chosen: str = ALL
     stays: list[str] = field(default_factory=list)
     removal: str = ""
@@ -100,44 +99,24 @@ class Interactions:
         return float(self.effects[i] + self.effects[j]) - self[i, j]
 
     def says(self, i: int, j: int) -> str:
-        """ "need each other" where a part of what both do together is lost already without one of them, "say the same"
-        where one stands in for the other, so that only without both it is lost.
+        """ "need each other" where a part of what both do together is lost already without one of them, "replace
+        each other" where one stands in for the other, so that only without both it is lost.
         """
-        return NEED if self[i, j] * self.together(i, j) >= 0 else REPLACE
+        return _relation(self[i, j], self.together(i, j))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, by docs/schema/interactions.schema.json."""
-        values = {f.name: plain(getattr(self, f.name), f.name) for f in fields(self)}
-        return {"schema": SCHEMA, "version": VERSION, **values}
+    def records(self) -> list[Record]:
+        """One row per pair, in the order of the pairs."""
+        rows: list[Record] = []
+        for (i, j), value in zip(self.pairs, self.values.tolist(), strict=True):
+            row = {"first": self.features[i], "second": self.features[j], "interaction": value}
+            both = float(self.effects[i] + self.effects[j]) - value
+            row |= {"first_gone": float(self.effects[i]), "second_gone": float(self.effects[j]), "both_gone": both}
+            rows.append(row | {"they": _relation(value, both)})
+        return rows
 
-    @classmethod
-    def from_dict(cls, data: Any) -> "Interactions":
-        """The inverse of `to_dict`; anything else raises a DataError."""
-        check_schema(data, SCHEMA, VERSION)
-        values = {name: value for name, value in data.items() if name not in {"schema", "version"}}
-        if wrong := sorted(values.keys() ^ {f.name for f in fields(cls)}):
-            raise DataError(f"interactions have the fields of their schema; missing or unknown: {', '.join(wrong)}")
-        try:
-            values["pairs"] = [(int(i), int(j)) for i, j in values["pairs"]]
-            for name in ("values", "effects"):
-                values[name] = np.array([math.nan if v is None else float(v) for v in values[name]])
-            if isinstance(values["target"], list):
-                values["target"] = tuple(values["target"])
-            return cls(**values)
-        except (InputError, TypeError, ValueError) as error:
-            raise DataError(f"interactions are not in the form of their schema: {error}") from error
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes .json or .html, all of it or nothing; returns the path."""
-        if file_kind(path, (".json", ".html")) == ".json":
-            return write_whole(path, to_json(self.to_dict()))
-        shown = page(f"{self.label}: pairs", interactions_card(self, with_facts=True), subtitle=self.text[:160])
-        return write_whole(path, shown.encode())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Interactions":
-        """Reads what `save` wrote as .json."""
-        return cls.from_dict(read_json(path))
+    def page(self) -> str:
+        """A page of HTML."""
+        return page(f"{self.label}: pairs", interactions_card(self, with_facts=True), subtitle=self.text[:160])
 
     def table(self, count: int = SHOWN) -> tuple[list[Column], list[list[str | Cell]]]:
         """The strongest pairs as columns and cells, for pages and terminals."""
@@ -166,6 +145,10 @@ class Interactions:
 
     def _repr_html_(self) -> str:
         return fragment(table(*self.table()) + paragraph(self.note))
+
+
+def _relation(interaction: float, both_gone: float) -> str:
+    return NEED if interaction * both_gone >= 0 else REPLACE
 
 
 def interactions_card(found: Interactions, *, with_facts: bool = False) -> str:

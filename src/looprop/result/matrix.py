@@ -1,30 +1,23 @@
 """Features against the tokens of an answer: what each part of a prompt did for each token that was said."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from looprop.display.data import number
 from looprop.display.prompt_views import has_prompt
-from looprop.errors import DataError, InputError
-from looprop.explanation import Explanation
-from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
+from looprop.errors import InputError
 from looprop.inputs.splitting import part_of
-
-if TYPE_CHECKING:
-    import pandas
-
-SCHEMA = "looprop.explanation-matrix"
-SCHEMA_VERSION = 1
+from looprop.result.base import Result
+from looprop.result.codec import Count, Matrix
+from looprop.result.explanation import Explanation
+from looprop.result.writers import Record
 
 
 @dataclass(frozen=True, eq=False)
-class ExplanationMatrix:
+class ExplanationMatrix(Result):
     """Scores of every feature for every token of an answer.
 
     explanation: of the whole answer; its scores are the sums of the rows. matrix: (features, tokens).
@@ -38,11 +31,13 @@ class ExplanationMatrix:
     ([('a', 3.0)], [1.0, 0.5], -1.5)
     """
 
+    SCHEMA = "looprop.explanation-matrix"
+
     explanation: Explanation
-    matrix: NDArray[np.float64]
+    matrix: Matrix
     answer: str
     tokens: tuple[str, ...]
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[tuple[Count, Count], ...]
     logprobs: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -93,66 +88,21 @@ class ExplanationMatrix:
             residual=None,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "schema": SCHEMA,
-            "version": SCHEMA_VERSION,
-            "explanation": self.explanation.to_dict(),
-            "matrix": plain(self.matrix, "matrix"),
-            "answer": self.answer,
-            "tokens": list(self.tokens),
-            "spans": [list(span) for span in self.spans],
-            "logprobs": plain(list(self.logprobs), "logprobs"),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "ExplanationMatrix":
-        """The inverse of `to_dict`; anything else raises a DataError that says what is wrong."""
-        check_schema(data, SCHEMA, SCHEMA_VERSION)
-        names = ("explanation", "matrix", "answer", "tokens", "spans", "logprobs")
-        if missing := [name for name in names if name not in data]:
-            raise DataError(f"the matrix lacks {', '.join(map(repr, missing))}")
-        try:
-            rows = [[float("nan") if value is None else float(value) for value in row] for row in data["matrix"]]
-            width = len(data["tokens"])
-            return cls(
-                Explanation.from_dict(data["explanation"]),
-                np.array(rows, dtype=np.float64).reshape(len(rows), width if not rows else len(rows[0])),
-                str(data["answer"]),
-                tuple(map(str, data["tokens"])),
-                tuple((int(start), int(stop)) for start, stop in data["spans"]),
-                tuple(map(float, data["logprobs"])),
-            )
-        except (InputError, TypeError, ValueError) as error:
-            raise DataError(f"the matrix is not in the form of its schema: {error}") from error
-
-    def to_pandas(self) -> "pandas.DataFrame":
+    def records(self) -> list[Record]:
         """One row per feature, one column per token (by number, since tokens repeat), the sum last."""
-        import pandas
+        rows = zip(self.features, self.matrix.tolist(), self.scores.tolist(), strict=True)
+        return [{"feature": feature, **dict(enumerate(row)), "sum": total} for feature, row, total in rows]
 
-        table = pandas.DataFrame(self.matrix, columns=range(len(self.tokens)))
-        table.insert(0, "feature", self.features)
-        table["sum"] = self.scores
-        return table
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes .json, or as .html the page of the prompt beside its answer; returns the path."""
-        if file_kind(path, (".json", ".html")) == ".json":
-            return write_whole(path, to_json(self.to_dict()))
+    def page(self) -> str:
+        """The page of the prompt beside its answer."""
         if not has_prompt(self.explanation.details):
             raise InputError("the page needs an answer: make one with m.answer or m.context, or save as .json")
-        return write_whole(path, self.explanation.shown().html(self.matrix.tolist()).encode())
+        return self.explanation.shown().html(self.matrix.tolist())
 
     def _repr_html_(self) -> str | None:
         if not has_prompt(self.explanation.details):
             return None  # a notebook shows the text
         return self.explanation.shown().html(self.matrix.tolist(), framed=True)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "ExplanationMatrix":
-        """Reads what `save` wrote."""
-        return cls.from_dict(read_json(path))
 
 
 def matrix_of(

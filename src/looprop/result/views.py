@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from looprop.display.data import Picture, Strip, number
 from looprop.display.headline import chance, headline, residual_said
@@ -12,11 +12,14 @@ from looprop.display.pictures import fits
 from looprop.display.strips import View
 from looprop.naming import split_name
 
-Explained = Any
-"""An `Explanation`, which is written above this file."""
+if TYPE_CHECKING:
+    from looprop.result.explanation import Explanation
+
+LONGEST = 140
+"""At most so many characters of a text stand in a subtitle."""
 
 
-def strip_of(e: Explained, *, r: float | None = None) -> Strip:
+def strip_of(e: "Explanation", *, r: float | None = None) -> Strip:
     """The features of an explanation; `r` is its correlation with leave-one-out."""
     count = len(e.features)
     return Strip(
@@ -36,33 +39,39 @@ def strip_of(e: Explained, *, r: float | None = None) -> Strip:
     )
 
 
-def view_of(e: Explained, *, r: float | None = None) -> View:
+def view_of(e: "Explanation", *, r: float | None = None) -> View:
     """Tokens and, where words have several pieces, words."""
     words = e.words()
     return View(strip_of(e, r=r), strip_of(words, r=r) if len(words.features) < len(e.features) else None)
 
 
-def title_of(e: Explained) -> str:
+def title_of(e: "Explanation") -> str:
     """What a person would say of it."""
     view = view_of(e)
     kind, nothing = str(e.details.get("kind", "effect")), e.check is not None and e.check.matters is False
     return headline(target_said(e), view.words or view.tokens, kind=kind, nothing_matters=nothing, output=e.output)
 
 
-def target_said(e: Explained) -> str:
+def target_said(e: "Explanation") -> str:
     """The target in words; a contrast is one class rather than another."""
     label = str(e.label)
     return label.replace(" - ", " rather than ", 1) if isinstance(e.target, tuple) else label.strip() or label
 
 
-def subtitle_of(e: Explained) -> str:
+def subtitle_of(e: "Explanation") -> str:
     """The method, the model and the beginning of the text."""
     by = f"by {e.method}" + (f" on {e.model}" if e.model else "")
-    text = " ".join(e.text.split())
-    return f"{by}: {text if len(text) <= 140 else text[:139] + '…'}" if text else by
+    text = shortened(e.text)
+    return f"{by}: {text}" if text else by
 
 
-def footer_of(e: Explained) -> str:
+def shortened(text: str) -> str:
+    """The beginning of a text, on one line."""
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def footer_of(e: "Explanation") -> str:
     """How scores are read, and the options in force."""
     flat = {name: value for name, value in e.options.items() if not isinstance(value, Mapping)}
     for inside in (value for value in e.options.values() if isinstance(value, Mapping)):
@@ -71,27 +80,27 @@ def footer_of(e: Explained) -> str:
     return f"Scores above zero speak for the target.{' Options: ' + options + '.' if options else ''}"
 
 
-def note_of(e: Explained) -> str:
+def note_of(e: "Explanation") -> str:
     """A sentence on what the scores are, where they are not what their name says."""
     if e.check is not None and e.check.itself and split_name(e.method)[0] != "loo":
         return "This text is short enough: exact leave-one-out is the cheaper way here, and these are its values."
     return ""
 
 
-def cut_said(e: Explained) -> str:
+def cut_said(e: "Explanation") -> str:
     """What there is to say of a text of which a part was cut off; nothing where it is whole."""
     read = _tokens_read(e)
     return f"The text was cut to what the model takes: {read} tokens are read." if read else ""
 
 
-def _tokens_read(e: Explained) -> str:
+def _tokens_read(e: "Explanation") -> str:
     """How many of how many tokens of a text that was cut."""
     cut = e.details.get("truncated")
     counts = [cut.get(name) for name in ("kept", "of")] if isinstance(cut, Mapping) else [None]
     return " of ".join(f"{count:,}" for count in counts) if all(type(count) is int for count in counts) else ""
 
 
-def _facts(e: Explained) -> list[tuple[str, str]]:
+def _facts(e: "Explanation") -> list[tuple[str, str]]:
     facts = [("model", e.model), ("method", e.method), ("target", e.label)]
     facts.append(("tokens read", _tokens_read(e)))
     probability = e.details.get("probability")
@@ -100,8 +109,8 @@ def _facts(e: Explained) -> list[tuple[str, str]]:
     facts.append(("log-probability" if e.details.get("log_probability") else "output", number(e.output)))
     facts.append(("sum of scores", number(float(e.scores.sum()))))
     facts += [("left over", residual_said(e.residual, e.output))] if e.residual is not None else []
-    facts += [("cost", _cost(e))] if e.cost else []
-    facts += [("time", _time(e.seconds))] if e.seconds else []
+    facts += [("cost", _cost(e))] if e.cost > 0 else []  # not if it is NaN, either
+    facts += [("time", _time(e.seconds))] if e.seconds > 0 else []
     if e.check is not None:
         facts += [("r to leave-one-out", e.check.verdict), ("removed by", e.check.removal)]
     instead = e.details.get("instead_of")
@@ -109,8 +118,8 @@ def _facts(e: Explained) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value]
 
 
-def _cost(e: Explained) -> str:
-    check = f", {e.check.cost:g} of them for the check" if e.check and e.check.cost else ""
+def _cost(e: "Explanation") -> str:
+    check = f", {e.check.cost:g} of them for the check" if e.check and e.check.cost > 0 else ""
     return f"{passes(e.cost, 'forward pass')}{check}"
 
 
@@ -131,7 +140,7 @@ def _time(seconds: float) -> str:
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def _continues(e: Explained, i: int) -> bool:
+def _continues(e: "Explanation", i: int) -> bool:
     """Whether feature i follows the one before it without a space."""
     before, here = e.offsets[i - 1], e.offsets[i]
     if before is not None and here is not None and before[1] > before[0]:
@@ -139,7 +148,7 @@ def _continues(e: Explained, i: int) -> bool:
     return e.word_ids[i] is not None and e.word_ids[i] == e.word_ids[i - 1]
 
 
-def _breaks(e: Explained, i: int) -> int:
+def _breaks(e: "Explanation", i: int) -> int:
     """Line breaks between feature i and the one before it, of a text whose tokens do not hold them."""
     before, here = e.offsets[i - 1], e.offsets[i]
     return 0 if before is None or here is None else e.text[before[1] : here[0]].count("\n")
@@ -166,7 +175,7 @@ def _picture(given: Any, features: int) -> Picture | None:
 # ----- several of them
 
 
-def compared(group: Sequence[Any], *, models: bool) -> list[View]:
+def compared(group: Sequence["Explanation"], *, models: bool) -> list[View]:
     """The views of explanations of one text. r is taken to leave-one-out and to the Shapley value of the same model and
     target, where those are among them, special tokens left out. Where features are removed in several ways, it is the
     leave-one-out that removes as the method does, if there is one, and its name says how. models: there are several,
@@ -177,7 +186,7 @@ def compared(group: Sequence[Any], *, models: bool) -> list[View]:
     for e in group:
         loo, shapley = (_reference(e, group, name) for name in ("loo", "shapley"))
         r, r_shapley = (None if ref is None else e.correlation(ref, special=False) for ref in (loo, shapley))
-        facts = [("cost", passes(e.cost) + (f", {_time(e.seconds)}" if e.seconds else ""))] if e.cost else []
+        facts = [("cost", passes(e.cost) + (f", {_time(e.seconds)}" if e.seconds > 0 else ""))] if e.cost > 0 else []
         if r is None and e.check is not None:
             facts.insert(0, ("r to leave-one-out", e.check.verdict))
         facts += [("target", e.label)] if len({own.label for own in group}) > 1 else []
@@ -190,7 +199,7 @@ def compared(group: Sequence[Any], *, models: bool) -> list[View]:
     return views
 
 
-def _reference(e: Any, group: Sequence[Any], name: str) -> Any:
+def _reference(e: "Explanation", group: Sequence["Explanation"], name: str) -> "Explanation | None":
     """The reference of that name for the same model and target, if it is among others: that which removes as the
     method does, or any.
     """
@@ -201,7 +210,7 @@ def _reference(e: Any, group: Sequence[Any], name: str) -> Any:
     return next((o for o in own if removal is None or o.details.get("removal") == removal), own[0])
 
 
-def other_removal(e: Any, group: Sequence[Any]) -> str:
+def other_removal(e: "Explanation", group: Sequence["Explanation"]) -> str:
     """What there is to say of an explanation whose r is to a leave-one-out that removes otherwise than it does."""
     loo = _reference(e, group, "loo")
     ours, theirs = (None if x is None else x.details.get("removal") for x in (e, loo))
@@ -213,6 +222,6 @@ def other_removal(e: Any, group: Sequence[Any]) -> str:
     )
 
 
-def nothing_matters(group: Sequence[Any]) -> bool:
+def nothing_matters(group: Sequence["Explanation"]) -> bool:
     """Has a check of any of these found that no feature matters by itself?"""
     return any(e.check is not None and e.check.matters is False for e in group)
