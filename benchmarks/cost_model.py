@@ -120,7 +120,7 @@ def measured_rates(models: list[str], *, quick: bool) -> list[dict[str, Any]]:
     from benchmarks.set_function import random_ids, subject_of
     from looprop.models.causal_lm import CausalLanguageModel
     from looprop.models.text_classifier import TextClassifier
-    from looprop.removal.set_function import SetFunction
+    from looprop.removal.value import SetFunction
 
     torch.manual_seed(0)
     torch.set_num_threads(1)

@@ -39,7 +39,7 @@ from looprop.models.encoded import Encoded, partition
 from looprop.models.subject import Subject, bind, new_subject
 from looprop.models.target import Target
 from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.workbench import load
 
 OURS = "set function"

@@ -30,7 +30,7 @@ from looprop.models.encoded import Encoded, partition
 from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
 from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import Removal, SetFunction
+from looprop.removal.value import Removal, SetFunction
 
 
 @lru_cache(maxsize=1)

@@ -18,7 +18,7 @@ from looprop.metrics.trust import CONFIDENCE, LEAST, Places, estimate_r, places_
 from looprop.models.adapter import Removal
 from looprop.models.agreement import rounding
 from looprop.models.subject import Subject
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.result.check import Check
 
 

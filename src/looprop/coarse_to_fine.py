@@ -21,7 +21,7 @@ from looprop.models.adapter import Removal
 from looprop.models.features import Divided, FeaturesLike, divide
 from looprop.models.layout import Within
 from looprop.models.subject import Subject
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.result.explanation import Explanation
 
 LEVELS = ("document", "paragraph", "sentence", "token")

@@ -28,7 +28,7 @@ from looprop.models.loading import load_adapter
 from looprop.models.prompts import chat_text, generated, language_model
 from looprop.models.subject import Subject, bind, bind_encoded
 from looprop.models.target import TargetLike
-from looprop.removal.set_function import Precision, SetFunction
+from looprop.removal.value import Precision, SetFunction
 from looprop.result.explanation import Explanation
 from looprop.result.explanations import Explanations
 from looprop.result.matrix import ExplanationMatrix

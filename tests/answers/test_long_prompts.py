@@ -7,8 +7,8 @@ import transformers as hf
 
 import looprop
 from looprop.intercept.attention import AttentionCall
-from looprop.removal.set_function import SetFunction
 from looprop.removal.shortcuts.prefix import BLOCK, CausalBlocks
+from looprop.removal.value import SetFunction
 from looprop.workbench import Workbench
 from tiny import byte_level
 

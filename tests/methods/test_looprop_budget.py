@@ -10,13 +10,14 @@ import torch
 import zoo
 from looprop.methods.base import Attribution
 from looprop.methods.looprop import spending
-from looprop.methods.looprop.estimates import NotCarried, first_estimate
+from looprop.methods.looprop.estimates import first_estimate
 from looprop.methods.looprop.first_order import first_order
 from looprop.methods.looprop.rows import whole_variants
 from looprop.methods.registry import make_method
 from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
+from looprop.removal.trust import Disagreement
 from methods.subjects import encoded, felt, scores, subject_of
 
 ENCODERS, DECODERS = ["bert", "modernbert", "mpnet", "vit"], ["gpt2", "llama", "gemma3"]
@@ -87,7 +88,7 @@ def test_rows_where_the_first_true_values_show_poor_estimates(monkeypatch: pytes
     np.testing.assert_allclose(found.scores[known], loo[known], atol=1e-9)
 
     def broken(*given: Any) -> Any:
-        raise NotCarried("not today")
+        raise Disagreement("not today")
 
     monkeypatch.setattr(spending, "with_rows", broken)
     found = spent(subject, budget=9)
@@ -136,7 +137,7 @@ def test_more_passes_than_a_decoder_has_rows_are_leave_one_out(name: str) -> Non
 
 
 def test_a_decoder_whose_rows_cannot_be_carried_gets_true_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spending, "can_carry", lambda *given: False)
+    monkeypatch.setattr(spending, "carried", lambda subject, first, run, plain: plain(""))
     subject = subject_of("llama", length=20)
     order = [i for i in np.argsort(-felt(subject, "attnlrp")) if i != 0]
     for budget in (4, 8):

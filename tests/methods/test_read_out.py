@@ -19,7 +19,7 @@ from looprop.models.encoded import partition
 from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
 from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from methods.test_rollout import by_hand, own_maps
 from removal.naive import TOKENIZER, encode, everything, leave_one_out, one_by_one, subject_of
 
@@ -212,7 +212,7 @@ def test_a_read_out_that_the_mask_moves_is_found_out() -> None:
 
 def test_a_model_taken_for_one_that_reads_another_row_is_found_out() -> None:
     subject = bound("gpt2, last row")
-    subject.adapter.facts.answer_rows[subject.path] = AnswerRows(first=1)
+    subject.adapter.ledger.answer_rows[subject.path] = AnswerRows(first=1)
     (found,) = make_method("looprop", rows=3).attribute([subject])
     assert found.details["rows"] == 0.0
     assert SetFunction(subject).way == "plain"

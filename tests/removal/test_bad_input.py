@@ -17,7 +17,7 @@ from looprop.models.subject import Subject, bind, new_subject
 from looprop.models.target import Target
 from looprop.models.tensor_module import TensorModule
 from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.workbench import load
 from removal.naive import Tokens, encode, leave_one_out, subject_of
 
@@ -125,7 +125,7 @@ def test_a_model_that_forgets_its_batch() -> None:
     encoded = encode(zoo.token_ids(5))
     adapter = TextClassifier(Forgetful(), lambda text: text)
     subject = new_subject(adapter, encoded, Target((1,), "1"), partition(encoded))
-    with pytest.raises(ModelError, match="answers a batch of 6 inputs with 1 rows of logits"):
+    with pytest.raises(ModelError, match="answers a batch of 5 inputs with 1 rows of logits"):
         SetFunction(subject)(leave_one_out(5))
 
 
@@ -171,5 +171,5 @@ def test_attention_without_heads_is_masked_rightly() -> None:
 
 
 def test_heads_folded_into_the_batch_are_refused() -> None:
-    with pytest.raises(ModelError, match=r"scores of shape \(34, 16, 16\)"):
+    with pytest.raises(ModelError, match=r"scores of shape \(32, 16, 16\)"):
         SetFunction(folded_subject(2), removal="attention-mask")(leave_one_out(16))

@@ -20,7 +20,7 @@ from looprop.methods.registry import make_method
 from looprop.models.subject import Subject, bind
 from looprop.models.tensor_module import TensorModule
 from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.running.ray.memory import positions_that_fit
 from looprop.workbench import Workbench, load
 from removal.naive import MASK, PAD, curves, everything, kept_positions, leave_one_out, one_by_one, subject_of, value_of
@@ -270,7 +270,7 @@ def test_a_batch_size_that_did_not_fit_is_not_tried_again() -> None:
     SetFunction(subject_of("bert", length=9, adapter=adapter), quick=False)(everything(9))
     refused = narrow.refused
     assert refused > 0
-    assert adapter.facts.batch_positions is not None
+    assert adapter.ledger.batch_positions is not None
     SetFunction(subject_of("bert", length=9, adapter=adapter), quick=False)(everything(9))
     assert narrow.refused == refused
 
@@ -300,8 +300,8 @@ def test_other_errors_of_a_model_are_not_taken_for_a_lack_of_memory() -> None:
     subject = subject_of("bert", length=9, adapter=adapter)
     found = SetFunction(subject)(leave_one_out(9))
     np.testing.assert_allclose(found, one_by_one(subject_of("bert", length=9), leave_one_out(9)), atol=1e-9)
-    assert adapter.facts.batch_positions is None
-    assert adapter.facts.one_by_one
+    assert adapter.ledger.batch_positions is None
+    assert not adapter.takes_batches
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "vit"])

@@ -194,8 +194,8 @@ def _left_out(subject: "Subject", method: "Method") -> tuple[list[bool], float]:
     """
     import numpy as np
 
-    from looprop.removal.set_function import SetFunction
     from looprop.removal.steps import in_steps
+    from looprop.removal.value import SetFunction
 
     count, start = len(subject.features), time.perf_counter()
     value = SetFunction(subject, removal=getattr(method, "removal", None), quick=count > FEW)

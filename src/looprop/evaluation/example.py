@@ -25,7 +25,7 @@ from looprop.metrics import Case, Metric, get_metric, required_states
 from looprop.models.adapter import Adapter, Removal
 from looprop.models.encoded import partition
 from looprop.models.subject import Subject, bind
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.running.parts import Row
 
 Floats = NDArray[np.float64]
@@ -83,8 +83,6 @@ def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
 
 
 def _measured(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
-    # Which runs check themselves goes by what ran before; a run that was stopped and went on must give the same bits.
-    adapter.facts.runs.clear()
     subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
     reference = _reference(subject, task, setup)
     if reference.scores is None:

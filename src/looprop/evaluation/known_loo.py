@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from looprop.errors import InputError
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 
 # Two machines round differently, by this at most, relative to the size of the values.
 ROUNDING = 1e-4

@@ -121,26 +121,27 @@ class ImageClassifier(Adapter):
             raise ModelError(
                 f"{self.name} is explained by squares of pixels, which are no positions that attend to each other"
             )
-        if self.facts.leading is None:
-            lengths: list[int] = []
+        return self.ledger.once("leading", lambda: self._count_leading(encoded))
 
-            def note(call: AttentionCall) -> Tensor:
-                lengths.append(call.key.shape[-2])
-                return call.run()
+    def _count_leading(self, encoded: Encoded) -> int:
+        lengths: list[int] = []
 
-            def note_scores(_: int, scores: Tensor) -> Tensor:
-                lengths.append(scores.shape[-1])
-                return scores
+        def note(call: AttentionCall) -> Tensor:
+            lengths.append(call.key.shape[-2])
+            return call.run()
 
-            with self.evaluating(), torch.no_grad(), SiteMode(fused=note, scores=note_scores):
-                self.forward(encoded.inputs)
-            if len(set(lengths)) != 1 or lengths[0] < len(encoded):
-                raise ModelError(
-                    f"{self.name} changes its number of positions between layers: its patches cannot be masked; use "
-                    "removal='zero'"
-                )
-            self.facts.leading = lengths[0] - len(encoded)
-        return self.facts.leading
+        def note_scores(_: int, scores: Tensor) -> Tensor:
+            lengths.append(scores.shape[-1])
+            return scores
+
+        with self.evaluating(), torch.no_grad(), SiteMode(fused=note, scores=note_scores):
+            self.forward(encoded.inputs)
+        if len(set(lengths)) != 1 or lengths[0] < len(encoded):
+            raise ModelError(
+                f"{self.name} changes its number of positions between layers: its patches cannot be masked; use "
+                "removal='zero'"
+            )
+        return lengths[0] - len(encoded)
 
     def spread(self, keep: Tensor, whole: Tensor) -> Tensor:
         """A patch's flag on each of its pixels: (B, patches) -> (B, 1, H, W); pixels of no patch are kept."""

@@ -10,10 +10,13 @@ from looprop.models.target import Target
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """The logits (K, C) of one input, and the sequence of operations that gave them as one number (0: not known)."""
+    """The logits (K, C) of one input, the sequence of operations that gave them as one number (0: not known), and the
+    version of the model.
+    """
 
     logits: Tensor
     path: int
+    version: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """A subject: a model bound to one input, one target and one partition into features."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -9,16 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looprop.errors import TargetError
+from looprop.errors import ModelError, TargetError
 from looprop.intercept.attention import SiteBias
 from looprop.models.adapter import Adapter
 from looprop.models.agreement import AGREEMENT, ROUTE, another_answer, rounding
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.answers import Answer
 from looprop.models.encoded import Encoded
-from looprop.models.facts import SHORTEST_PROOF
 from looprop.models.features import FeaturesLike, divide
 from looprop.models.layout import Within
+from looprop.models.ledger import SHORTEST_PROOF, Checks
 from looprop.models.prediction import Prediction, Resolved
 from looprop.models.target import Target, TargetLike, short_form
 from looprop.models.target_forms import Continuation, Token
@@ -55,12 +55,20 @@ class Cache:
 
     values: of the set function, by removal and precision. answer_rows: where the answer is read from.
     biases: what attention adds to the scores of each site, once it was looked for; None where that is not known.
+    checks: what checking cost.
     """
 
     values: dict[tuple[str, str], Values] = field(default_factory=dict)
     answer_rows: AnswerRows | None = None
     biases: list[SiteBias] | None = None
     biases_sought: bool = False
+    checks: Checks = field(default_factory=Checks)
+
+    def rows_of_answer(self, find: Callable[[], AnswerRows]) -> AnswerRows:
+        """Where the answer is read from, looked for once."""
+        if self.answer_rows is None:
+            self.answer_rows = find()
+        return self.answer_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +117,14 @@ class Subject:
         """How likely the model finds the target, where it gives probabilities."""
         return self.target.probability(self.prediction.logits) if self.adapter.one_is_true else None
 
+    def check_version(self) -> None:
+        """Raise where the model is no longer the one that made the prediction."""
+        if self.adapter.version != self.prediction.version:
+            raise ModelError(
+                f"{self.adapter.name} has changed since it predicted this input (its weights, labels or tokenizer): "
+                "give the input to the model again"
+            )
+
     def alone(self) -> Self:
         """A copy with an empty cache, so that no method is credited with another's work."""
         return replace(self, cache=Cache())
@@ -145,20 +161,20 @@ class Subject:
         Looked for once per sequence of operations, and on each input where it may be elsewhere: one row at one end of a
         short input may have been looked for, a class token is none that moves.
         """
-        if self.cache.answer_rows is None:
-            self.cache.answer_rows = AnswerRows(first=1) if len(self.encoded) < 2 else self._find_answer_rows()
-        return self.cache.answer_rows
+        return self.cache.rows_of_answer(self._find_answer_rows)
 
     def _find_answer_rows(self) -> AnswerRows:
-        facts = self.adapter.facts
-        if not facts.moves and (known := facts.answer_rows.get(self.path)) is not None:
+        if len(self.encoded) < 2:
+            return AnswerRows(first=1)
+        ledger = self.adapter.ledger
+        if not ledger.moves and (known := ledger.answer_rows.get(self.path)) is not None:
             return known
         try:
             rows = self.adapter.answer_rows(self.encoded, positions=self.target.positions)
         except (RuntimeError, MemoryError):  # too large for the engine
             return AnswerRows(first=1)
         if rows.everything or (rows == AnswerRows(first=1) and len(self.encoded) > SHORTEST_PROOF):
-            facts.answer_rows[self.path] = rows
+            ledger.answer_rows[self.path] = rows
         return rows
 
     @property

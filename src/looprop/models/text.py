@@ -117,10 +117,8 @@ class TextAdapter(Adapter):
     @property
     def _takes_types(self) -> bool:
         """Does it take token types, by name or by arguments that a wrapper hands on?"""
-        known = self.facts.handed_on
-        if "token_type_ids" not in known:
-            known["token_type_ids"] = "token_type_ids" in self.arguments or self._heeds("token_type_ids", [0, 1] * 3)
-        return known["token_type_ids"]
+        name = "token_type_ids"
+        return name in self.arguments or self.ledger.once(("takes", name), lambda: self._heeds(name, [0, 1] * 3))
 
     @torch.no_grad()
     def _heeds(self, argument: str, values: list[int]) -> bool:

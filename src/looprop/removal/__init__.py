@@ -6,13 +6,13 @@ from looprop.lazily import lazily
 
 if TYPE_CHECKING:
     from looprop.models.adapter import Removal
-    from looprop.removal.set_function import Precision, SetFunction
+    from looprop.removal.value import Precision, SetFunction
 
 # Imported when first used: torch takes its time.
 _HOMES = {
-    "Precision": "looprop.removal.set_function",
+    "Precision": "looprop.removal.value",
     "Removal": "looprop.models.adapter",
-    "SetFunction": "looprop.removal.set_function",
+    "SetFunction": "looprop.removal.value",
 }
 
 __all__ = [

@@ -1,8 +1,12 @@
-"""The set function: f(kept features) -> the target's value, exact, batched, and computed once per subset."""
+"""The set function: f(kept features) -> the target's value, exact, batched, and computed once per subset.
+
+A cache in front of a runner. Variants run by a shortcut that was proven, under `guarded`, or plainly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -13,8 +17,14 @@ from torch import Tensor
 from looprop.errors import InputError, UnknownNameError
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject, Values
-from looprop.removal.checked import Checked
+from looprop.removal.controls import check_plain, check_shortcut
 from looprop.removal.ignored_mask import refuse_ignored_mask
+from looprop.removal.shortcuts.choose import Shortcut, agrees, choose_shortcut
+from looprop.removal.trust import guarded, is_dropped
+from looprop.removal.variants import Variants
+
+# Runs of fewer variants than this are not worth a shortcut and its checks.
+FEWEST = 3
 
 Precision = Literal["float32", "bfloat16"]
 """In which numbers the model runs when features are removed."""
@@ -50,8 +60,12 @@ class SetFunction:
         self.subject, self.precision = subject, precision
         self.count = subject.cache.values.setdefault((self.removal, precision), Values())
         self._known, self._counted = self.count.by_subset, subject.target.counted
-        rough = precision != "float32"
-        self.runner = Checked(subject, self.removal, rough=rough, quick=quick, batch_positions=batch_positions)
+        self.quick = quick and self.removal == "attention-mask"
+        self.variants = Variants(
+            subject, self.removal, rough=precision != "float32", batch_positions=batch_positions
+        )
+        self.checked = 0
+        self.fell_back: str | None = None
         member = torch.zeros(len(subject.features), len(subject.encoded), dtype=torch.bool)
         for feature, positions in enumerate(subject.features):
             member[feature, list(positions)] = True
@@ -62,16 +76,69 @@ class SetFunction:
         tokens = self._tokens(keep)
         keys = _keys(tokens)
         self.count.asked += len(keys)
-        missing: dict[bytes, int] = {}
-        for i, key in enumerate(keys):
-            if key not in self._known and (key, self._counted) not in self.count.told and key not in missing:
-                missing[key] = i
-        if missing:
-            self._compute(tokens, missing)
+        while lacking := self._lacking(keys):  # again where a shortcut was dropped, and its values with it
+            self._compute(keys, tokens, lacking)
         told = self.count.told
         if told and any(key not in self._known for key in keys):
             return np.array([told[k, self._counted] if k not in self._known else self._totals([k])[0] for k in keys])
         return self._totals(keys)
+
+    def _lacking(self, keys: list[bytes]) -> list[int]:
+        """The rows that are not known, each subset once."""
+        told = self.count.told
+        found = {key: i for i, key in reversed(list(enumerate(keys)))}
+        return sorted(i for key, i in found.items() if key not in self._known and (key, self._counted) not in told)
+
+    def _compute(self, keys: list[bytes], tokens: Tensor, lacking: list[int]) -> None:
+        rows = tokens[lacking]  # (M, T)
+        whole = rows.all(1) & (self.precision == "float32")
+        self._known.update((keys[lacking[i]], self.subject.parts) for i in whole.nonzero()[:, 0].tolist())
+        rows = rows[~whole]
+        if not len(rows):
+            return
+        self.subject.check_version()
+        with self.subject.adapter.evaluating(), torch.inference_mode():
+            shortcut = self.shortcut if len(rows) >= FEWEST else None
+            if shortcut is None:
+                self._take_plainly(rows)
+            else:
+                guarded(
+                    self.subject,
+                    shortcut.name,
+                    prove=partial(agrees, self.subject, shortcut.runner, self.variants.plain),
+                    run=partial(self._take_quickly, rows, shortcut),
+                    plain=partial(self._without_shortcut, rows, shortcut),
+                )
+
+    @cached_property
+    def _proven(self) -> Shortcut | None:
+        return choose_shortcut(self.subject, self.variants.plain) if self.quick else None
+
+    @property
+    def shortcut(self) -> Shortcut | None:
+        """A way that computes less, if it was proven to agree with plain masking and never failed."""
+        return None if self.fell_back is not None else self._proven
+
+    def _take_quickly(self, rows: Tensor, shortcut: Shortcut) -> None:
+        parts = self.variants.run(shortcut, rows)
+        if self.precision == "float32":
+            self.checked += check_shortcut(self.variants, shortcut, rows, parts)
+        self.take(rows, parts)
+
+    def _take_plainly(self, rows: Tensor) -> None:
+        parts = self.variants.run_plainly(rows)
+        if self.precision == "float32":
+            parts, checked = check_plain(self.variants, rows, parts)
+            self.checked += checked
+        self.take(rows, parts, quick=False)
+
+    def _without_shortcut(self, rows: Tensor, shortcut: Shortcut, reason: str) -> None:
+        """Plainly from now on. What the same shortcut gave before may be as wrong: it leaves the cache."""
+        self.fell_back = f"{shortcut.name}: {reason or is_dropped(self.subject.adapter, shortcut.name)}"
+        for key in self.count.quick:
+            self._known.pop(key, None)
+        self.count.quick.clear()
+        self._take_plainly(rows)
 
     def _totals(self, keys: list[bytes]) -> NDArray[np.float64]:
         if not keys:
@@ -82,14 +149,14 @@ class SetFunction:
     @property
     def way(self) -> str:
         """How variants are run: by plain masking, or by a shortcut that was proven to agree with it."""
-        shortcut = self.runner.shortcut
+        shortcut = self.shortcut
         return "plain" if shortcut is None else shortcut.name
 
     def cost(self, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """What each row of a matrix of kept features (N, F) costs to compute, in forward passes of the intact input:
         the share of the rows of the sequence that is run, (N,).
         """
-        shortcut = self.runner.shortcut
+        shortcut = self.shortcut
         if shortcut is None:
             return np.ones(len(keep))
         subject = self.subject
@@ -100,8 +167,8 @@ class SetFunction:
 
     def report(self) -> dict[str, Any]:
         """How variants were run, how many were computed in a second way, too, and why a shortcut was given up."""
-        said = {} if self.runner.fell_back is None else {"fell_back": self.runner.fell_back}
-        return {"way": self.way, "checked": self.runner.checked, **said}
+        said = {} if self.fell_back is None else {"fell_back": self.fell_back}
+        return {"way": self.way, "checked": self.checked, **said}
 
     def is_known(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which rows of kept features have been computed already: (N, F) -> (N,)."""
@@ -136,11 +203,7 @@ class SetFunction:
         input is none.
         """
         tokens = self._tokens(keep)
-        told = self.count.told
-        found = {
-            key: i for i, key in enumerate(_keys(tokens)) if key not in self._known and (key, self._counted) not in told
-        }
-        rows = tokens[list(found.values())]
+        rows = tokens[self._lacking(_keys(tokens))]
         return rows[~rows.all(1)]
 
     def take(self, rows: Tensor, parts: Tensor, *, quick: bool = True) -> None:
@@ -152,26 +215,6 @@ class SetFunction:
                 self.count.quick.add(key)
         if self.removal == "attention-mask":
             refuse_ignored_mask(self.subject, self.subject.target.total(parts))
-
-    def _compute(self, tokens: Tensor, missing: dict[bytes, int]) -> None:
-        keys, rows = list(missing), tokens[list(missing.values())]  # (M, T)
-        whole = rows.all(1)
-        if self.precision == "float32":
-            for i in whole.nonzero()[:, 0].tolist():
-                self._known[keys[i]] = self.subject.parts
-        else:
-            whole = torch.zeros_like(whole)
-        todo = (~whole).nonzero()[:, 0].tolist()
-        if not todo:
-            return
-        with self.subject.adapter.evaluating(), torch.inference_mode():
-            parts, quick = self.runner(rows[todo])
-        if self.runner.fell_back is not None:
-            # What the same way gave before may be as wrong.
-            for key in self.count.quick:
-                self._known.pop(key, None)
-            self.count.quick.clear()
-        self.take(rows[todo], parts, quick=quick)
 
 
 def _keys(tokens: Tensor) -> list[bytes]:
