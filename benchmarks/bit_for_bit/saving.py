@@ -1,11 +1,10 @@
 """The files that every class of results saves, and what they give when they are loaded again."""
 
-import dataclasses
 import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +13,7 @@ from benchmarks.bit_for_bit.asked import DEMO
 from benchmarks.bit_for_bit.explaining import Entries
 from benchmarks.bit_for_bit.heads import decoder, images_and_sounds
 from benchmarks.bit_for_bit.models import TEXTS, bert, stirred
-from benchmarks.bit_for_bit.plain import packed, timeless
-
-
-def without_time(result: Any) -> Any:
-    """A result whose seconds are 0, so that its pages and files are the same from run to run."""
-    if isinstance(result, list):
-        return type(result)(map(without_time, result))
-    if isinstance(result, Mapping):
-        return type(result)({name: without_time(own) for name, own in result.items()})
-    changed: dict[str, Any] = {"seconds": 0.0} if hasattr(result, "seconds") else {}
-    if hasattr(result, "matrix"):
-        changed = {"explanation": without_time(result.explanation)}
-    if hasattr(result, "rows") and hasattr(result, "frames"):
-        changed["rows"] = [{**row, "seconds": 0.0} for row in result.rows]
-        changed["frames"] = {name: without_time(frame) for name, frame in result.frames.items()}
-    if isinstance(getattr(result, "about", None), dict):
-        changed["about"] = timeless(result.about)
-    return dataclasses.replace(result, **changed)
+from benchmarks.bit_for_bit.plain import packed, timeless, without_time
 
 
 def page(text: str) -> dict[str, Any]:
