@@ -12,6 +12,7 @@ from looprop.running.model_identity import model_identity
 from looprop.study.claims import JudgedClaim
 from looprop.study.job import About, Job, Options
 from looprop.study.kind import Kind
+from looprop.study.kinds.texts.job import PAPER
 from looprop.study.report.grids import Grid
 from looprop.study.run import Run
 from looprop.study.spec import Spec
@@ -22,7 +23,6 @@ from .methods import RIVALS
 from .questions import FILES, Questions, load_questions
 from .tables import context_tables
 
-PAPER = "paper"
 GENERATED_SHARE = 5
 """Of one question in so many also the model's own answer is explained: it costs as much again."""
 

@@ -92,15 +92,10 @@ def _timed(compute: Callable[[], tuple[Floats, float]]) -> Found:
     return Found(scores, passes, time.process_time() - start)
 
 
-def _both_ends(situation: Situation, game: Game) -> Floats:
-    ends: Floats = (first_marginals(game, situation.players) + last_marginals(game, situation.players)) / 2
-    return ends
-
-
 _ASKING: dict[str, Callable[[Situation, Game], Floats]] = {
     "loo": lambda own, game: last_marginals(game, own.players),
     "alone": lambda own, game: first_marginals(game, own.players),
-    "both-ends": _both_ends,
+    "both-ends": lambda own, game: (first_marginals(game, own.players) + last_marginals(game, own.players)) / 2,
     COARSE_TO_FINE: lambda own, game: coarse_to_fine(game, own.groups, keep=own.keep),
     CONTEXT_CITE: lambda own, game: context_cite(
         game, own.players, samples=ABLATIONS, tokens=own.tokens, seed=own.seed

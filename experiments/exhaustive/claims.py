@@ -10,10 +10,8 @@ from looprop.study.published import published
 from looprop.study.run import Run
 
 from .measuring import OF_POSITIVE, OWN
-from .tables import PAPER_MODEL, values_of
+from .tables import PAPER_MODEL, ROUNDING, values_of
 
-SAME = 1e-10
-"""Limits and sums that differ by less are the same but for rounding."""
 PILOT = {
     "loo": 0.82,
     "both-ends": 0.95,
@@ -39,17 +37,17 @@ def exhaustive_claims(run: Run) -> list[JudgedClaim]:
 
 def _limits(rows: Sequence[Row]) -> JudgedClaim:
     """Where a stored limit is the area of the order that is stored with it."""
-    sound = [row for row in rows if row["best error of its order"] <= SAME]
+    sound = [row for row in rows if row["best error of its order"] <= ROUNDING]
     largest = max(max(row["best error"], row["worst error"]) for row in sound)
     cells = len({row["example"] for row in sound})
     claim = "our exact limits of AOPC are those that were published, wherever these are the areas of their own orders"
     ours = f"largest difference {largest:.1e} on {cells} sentences and models"
-    return JudgedClaim(claim, "the stored limits", ours, largest <= SAME)
+    return JudgedClaim(claim, "the stored limits", ours, largest <= ROUNDING)
 
 
 def _unsound_limits(rows: Sequence[Row]) -> JudgedClaim:
     """A search for the largest sum that begins at zero finds none where all sums are negative."""
-    unsound = {row["example"]: row for row in rows if row["best error of its order"] > SAME}
+    unsound = {row["example"]: row for row in rows if row["best error of its order"] > ROUNDING}
     errors = [abs(row["stored best"] - row["last step alone"]) for row in unsound.values()]
     worst = max((row["worst error"] for row in unsound.values()), default=0.0)
     claim = (
@@ -60,13 +58,13 @@ def _unsound_limits(rows: Sequence[Row]) -> JudgedClaim:
     ours = (
         f"{len(unsound)} of {cells}; they differ from it by {largest:.1e}, their lower limits from ours by {worst:.1e}"
     )
-    return JudgedClaim(claim, "the stored limits", ours, largest <= SAME and worst <= SAME)
+    return JudgedClaim(claim, "the stored limits", ours, largest <= ROUNDING and worst <= ROUNDING)
 
 
 def _efficiency(rows: Sequence[Row]) -> JudgedClaim:
     largest = max(row["efficiency error"] for row in rows)
     claim = "exact Shapley values add up to f(x) - f(nothing)"
-    return JudgedClaim(claim, "an axiom", f"largest difference {largest:.1e}", largest <= SAME)
+    return JudgedClaim(claim, "an axiom", f"largest difference {largest:.1e}", largest <= ROUNDING)
 
 
 def _predicted(rows: Sequence[Row]) -> JudgedClaim:

@@ -5,6 +5,7 @@ method held against them.
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import softmax
 
 from looprop.evaluation.example import Task
 from looprop.games.orders import exact_limits
@@ -40,7 +41,7 @@ def measure_sentence(methods: Sequence[str], task: Task) -> list[Row]:
     by_class = {target: Exact(sentence.logits, target) for target in (0, 1)}
     own = by_class[predicted]
     # The published limits are of the positive class.
-    positive = _probability(sentence.logits, 1)
+    positive: Floats = softmax(sentence.logits, axis=1)[:, 1]
     limits = exact_limits(positive)
     common = {
         "example": task.id,
@@ -76,7 +77,7 @@ class Exact:
 
     def __init__(self, logits: Floats, target: int) -> None:
         self.values: Floats = logits[:, target]
-        self.probabilities = _probability(logits, target)
+        self.probabilities: Floats = softmax(logits, axis=1)[:, target]
         self.words = len(logits).bit_length() - 1
         self.bits = 1 << np.arange(self.words)
         self.loo = last_marginals(lambda sets: self.values[sets @ self.bits], self.words)
@@ -113,9 +114,3 @@ def _area(values: Floats, order: Sequence[int]) -> float:
     """The area over the curve of an order in which words go."""
     gone = np.cumsum([1 << word for word in order])
     return area_over_curve(float(values[-1]), values[len(values) - 1 - gone])
-
-
-def _probability(logits: Floats, target: int) -> Floats:
-    shifted = np.exp(logits - logits.max(1, keepdims=True))
-    share: Floats = shifted[:, target] / shifted.sum(1)
-    return share

@@ -14,6 +14,7 @@ from looprop.study.run import Run
 PAPER_MODEL = "bert-base-uncased-SST-2"
 """textattack/bert-base-uncased-SST-2, the model of the paper's study of SST."""
 ROUNDING = 1e-10
+"""Limits and sums that differ by less are the same."""
 NAMES = {
     "attention": "attention",
     "attingrad": "attention x input norm",

@@ -20,7 +20,6 @@ from .case import KNOWN, PlantedCase, numbers
 
 SAME = 1e-6
 """Scores that differ by less are the same: hard attention leaves 1e-10 to what it does not look at."""
-REFERENCES = ("loo", "shapley")
 
 
 def measure_planted(spec: Spec, task: Task) -> list[Row]:
@@ -47,7 +46,7 @@ def measure_planted(spec: Spec, task: Task) -> list[Row]:
                 "method": method,
                 "words": " ".join(words),
                 "output": subject.output,
-                **{f"r to {name}": _agreement(scores[1:], truth[name]) for name in REFERENCES},
+                **{f"r to {name}": _agreement(scores[1:], truth[name]) for name in ("loo", "shapley")},
                 **{f"error to {name}": _apart(scores[1:], truth[name]) for name in KNOWN},
                 "scores": scores.tolist(),
                 "error": error,

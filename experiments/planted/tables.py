@@ -17,7 +17,7 @@ TITLES = {"loo": "leave-one-out", "shapley": "the Shapley value"}
 
 def planted_tables(run: Run) -> list[Grid]:
     """What is right, who agrees with it, and every score."""
-    cases = _cases(run)
+    cases = {name: PlantedCase(**case) for name, case in run.spec["cases"].items()}
     rows = {name: [row for row in run.rows if row["example"] == name] for name in cases if name in run.computed}
     return [
         Grid(
@@ -42,10 +42,6 @@ def known_answers(run: Run) -> list[JudgedClaim]:
         claim = f"{method} gives the answer that is known by hand, to {SAME:g}"
         found.append(JudgedClaim(claim, "", ours, right))
     return found
-
-
-def _cases(run: Run) -> dict[str, PlantedCase]:
-    return {name: PlantedCase(**case) for name, case in run.spec["cases"].items()}
 
 
 def _answers(cases: dict[str, PlantedCase]) -> Grid:

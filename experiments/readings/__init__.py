@@ -1,7 +1,7 @@
 """Readings (RQ1): table 1 over a declared grid of everything that the paper leaves open."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -38,11 +38,6 @@ class Reading(Recipe):
         if type(self.seeds) is not int or self.seeds < 1:
             raise DataError(f"seeds must be an integer >= 1, got {self.seeds!r}")
 
-    @property
-    def recipe(self) -> Recipe:
-        """Without the number of seeds."""
-        return Recipe(**{f.name: getattr(self, f.name) for f in fields(Recipe)})
-
 
 class Readings(Kind):
     """Per reading and seed a network to train; per network and block of images a task."""
@@ -60,8 +55,8 @@ class Readings(Kind):
             "limit": options.limit,
             "seed": options.seed,
         }
-        recipes = {name: reading.recipe for name, reading in spec.cases.items()}
-        pairs = [(name, seed) for name, reading in spec.cases.items() for seed in range(reading.seeds)]
+        recipes: Mapping[str, Reading] = spec.cases
+        pairs = [(name, seed) for name, reading in recipes.items() for seed in range(reading.seeds)]
 
         def prepare(folder: Path, *, progress: bool) -> Work:
             networks = {}

@@ -1,7 +1,7 @@
 """The grid of readings: from rows to cells, each a full set of choices with its four numbers per seed."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 
@@ -81,16 +81,12 @@ def cells_of(rows: Sequence[Row]) -> list[Cell]:
     means = _seed_means(rows)
     readings = dict.fromkeys(row["reading"] for row in rows)
     found = []
-    for choices in _every(readings):
-        values = tuple(_over_seeds(means, key) for key in _keys(choices))
+    for chosen in product(readings, ZEROS, ZEROS, NORMALISATIONS, EPSILONS, NAMES):
+        choices = Choices(*chosen)
+        values = tuple(tuple(means.get(key, {}).values()) for key in _keys(choices))
         if all(values):
             found.append(Cell(choices, values))  # type: ignore[arg-type]
     return sorted(found, key=lambda cell: (cell.distance, cell.choices.epsilon, str(cell.choices)))
-
-
-def _every(readings: Sequence[str] | dict[str, None]) -> Iterator[Choices]:
-    for chosen in product(readings, ZEROS, ZEROS, NORMALISATIONS, EPSILONS, NAMES):
-        yield Choices(*chosen)
 
 
 _Key = tuple[str, str, str, str, float, str]
@@ -125,24 +121,9 @@ def _seed_means(rows: Sequence[Row]) -> dict[_Key, dict[int, float]]:
     }
 
 
-def _over_seeds(means: dict[_Key, dict[int, float]], key: _Key) -> Value:
-    return tuple(means.get(key, {}).values())
-
-
-@dataclass(frozen=True)
-class Effect:
-    """How much one choice moves each number: the mean over all cells of how far the number goes when only this choice
-    changes, and the largest such change.
-    """
-
-    choice: str
-    mean: tuple[float, ...]
-    largest: tuple[float, ...]
-
-
-def effects(cells: Sequence[Cell]) -> list[Effect]:
-    """Which single choice moves each number most."""
-    found = []
+def effects(cells: Sequence[Cell]) -> dict[str, tuple[float, ...]]:
+    """How much each choice moves the numbers: the mean over all cells of how far they go when only this one changes."""
+    found = {}
     for field in (f.name for f in fields(Choices)):
         groups: dict[tuple[object, ...], list[Cell]] = {}
         for cell in cells:
@@ -154,5 +135,5 @@ def effects(cells: Sequence[Cell]) -> list[Effect]:
             if len(group) > 1
         ]
         if spans:
-            found.append(Effect(field, tuple(np.mean(spans, 0).tolist()), tuple(np.max(spans, 0).tolist())))
+            found[field] = tuple(np.mean(spans, 0).tolist())
     return found

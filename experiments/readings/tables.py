@@ -43,8 +43,8 @@ def _nearest(run: Run, cells: Sequence[Cell]) -> Grid:
 
 def _effects(cells: Sequence[Cell]) -> Grid:
     rows: list[Cells] = [
-        [effect.choice.replace("_", " "), *(Measured(size, digits=3) for size in effect.mean)]
-        for effect in effects(cells)
+        [choice.replace("_", " "), *(Measured(size, digits=3) for size in moved)]
+        for choice, moved in effects(cells).items()
     ]
     note = "How far each number goes, in the mean over all cells, when only this choice changes."
     return Grid("Which choice moves which number", ["choice", *NUMBERS], rows, note)

@@ -23,15 +23,14 @@ ATTNLRP, CP_LRP, CANONICAL = "attnlrp", "cp-lrp", "attnlrp[bilinear=canonical]"
 
 @dataclass(frozen=True, eq=False)
 class Closeness:
-    """Of one method: r to the Shapley value minus r to leave-one-out, over examples, with the corrected p."""
+    """r to the Shapley value minus r to leave-one-out, or one method's r minus another's, with the corrected p."""
 
-    method: str
     difference: Estimate
     adjusted_p: float
 
     @property
     def decided(self) -> bool | None:
-        """Closer to the Shapley value (True), to leave-one-out (False), or neither for sure (None)."""
+        """Is the first larger (True), the second (False), or neither for sure (None)?"""
         return self.difference.mean > 0 if self.adjusted_p <= ALPHA else None
 
 
@@ -39,16 +38,16 @@ def closeness(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Closenes
     """Every method: two-sided sign-flip tests over examples, Holm's correction for all of these methods."""
     loo, shapley = (values_of(rows, metric) for metric in METRICS)
     differences = {m: np.array(shapley[m]) - np.array(loo[m]) for m in methods if m in loo}
-    return {m: Closeness(m, e, p) for m, (e, p) in _tested(differences).items()}
+    return _tested(differences)
 
 
-def _tested(differences: Mapping[str, NDArray[np.float64]]) -> dict[str, tuple[Estimate, float]]:
+def _tested(differences: Mapping[str, NDArray[np.float64]]) -> dict[str, Closeness]:
     if not differences:
         return {}
     tests = [paired_test(d, np.zeros(len(d)), alternative="two-sided") for d in differences.values()]
     adjusted = holm([test.p_value for test in tests])
     pairs = zip(differences.items(), adjusted, strict=True)
-    return {name: (bootstrap_mean(own), float(p)) for (name, own), p in pairs}
+    return {name: Closeness(bootstrap_mean(own), float(p)) for (name, own), p in pairs}
 
 
 def layer_plans_of(run: Run) -> list[str]:
@@ -96,10 +95,7 @@ def _rivals(run: Run) -> list[JudgedClaim]:
     differences = {
         claim: np.array(values[a]) - np.array(values[b]) for claim, (a, b) in pairs.items() if {a, b} <= values.keys()
     }
-    return [
-        JudgedClaim(claim, "", _said(c := Closeness("", e, p)), c.decided)
-        for claim, (e, p) in _tested(differences).items()
-    ]
+    return [JudgedClaim(claim, "", _said(c), c.decided) for claim, c in _tested(differences).items()]
 
 
 def _said(found: Closeness) -> str:

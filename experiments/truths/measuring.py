@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import LoopropError
-from looprop.evaluation.example import Task
+from looprop.evaluation.example import LONGEST_ERROR, Task
 from looprop.games.values import last_marginals
 from looprop.methods.base import Method
 from looprop.methods.players import Players, players_of
@@ -25,7 +25,6 @@ from .known import References, taken_over
 
 METRICS = ("loo-r-no-special", "shapley-r-no-special")
 REFERENCES = ("loo", "shapley")
-LONGEST_ERROR = 1000
 
 
 @dataclass(frozen=True, eq=False)

@@ -142,11 +142,11 @@ def test_cells_know_their_numbers_and_how_far_the_printed_ones_lie_outside() -> 
     assert swapped.values[1] == best.values[2]
     turned = next(c for c in cells if c.choices == Choices("a", "zero", "zero", "sum", 1e-6, NAMES[0]))
     assert turned.means == pytest.approx([-mean for mean in best.means])
-    moved = {effect.choice: effect for effect in effects(cells)}
+    moved = effects(cells)
     assert set(moved) == {"reading", "normalisation", "epsilon", "names"}  # loo_zero and ig_zero have one value here
-    assert moved["epsilon"].largest == (0.0, 0.0, 0.0, 0.0)
-    assert moved["names"].mean[0] == 0.0
-    assert moved["names"].mean[1] == pytest.approx(abs(left - right))
+    assert moved["epsilon"] == (0.0, 0.0, 0.0, 0.0)
+    assert moved["names"][0] == 0.0
+    assert moved["names"][1] == pytest.approx(abs(left - right))
 
 
 def test_a_cell_without_a_number_is_infinitely_far() -> None:

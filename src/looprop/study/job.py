@@ -85,12 +85,3 @@ class Job:
     def known_as(self) -> dict[str, Any]:
         """The identity, with the version of looprop's own numbers."""
         return {**self.identity, "numerics": NUMERICS}
-
-    def restated(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """An identity from a manifest as it is written today: of the data sets of an experiment, only those that are
-        used. The first manifests held all of them.
-        """
-        spec, used = before.get("spec"), self.identity["spec"].get("data", {})
-        if not isinstance(spec, Mapping) or not isinstance(spec.get("data"), Mapping):
-            return dict(before)
-        return {**before, "spec": {**spec, "data": {name: own for name, own in spec["data"].items() if name in used}}}

@@ -60,7 +60,7 @@ def reproduce(
     ids = [task.id for task in job.tasks]
     check_ids(ids)
     about: dict[str, Any] = {"title": job.title, "tasks": len(ids), **job.about.to_dict()}
-    with open_store(folder, job.known_as, grows=job.grows, restated=job.restated, **about) as store:
+    with open_store(folder, job.known_as, grows=job.grows, **about) as store:
         if source is not None:
             taken = {task.id for task in job.tasks if task.loo is not None}
             store.note_session(loo_from={"run": source.name, "examples": len(taken & set(store.missing(ids)))})
