@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from looprop.auditing.verdicts import MethodVerdict, judge
 from looprop.errors import DataError
 from looprop.result.base import Result
-from looprop.result.codec import Written
+from looprop.result.codec import Written, to_data
 from looprop.result.writers import Record
 
 Status = Literal["applied", "nothing to change", "refused"]
@@ -131,7 +131,7 @@ class Audit(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, with the verdicts; NaN becomes None."""
-        return {**super().to_dict(), "verdicts": {method: asdict(found) for method, found in self.verdicts.items()}}
+        return {**super().to_dict(), "verdicts": {method: to_data(found) for method, found in self.verdicts.items()}}
 
     def records(self) -> list[Record]:
         """One row per method and rewrite."""
