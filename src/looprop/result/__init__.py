@@ -1,6 +1,6 @@
 """What looprop finds out, and its files: explanations, matrices of answers, interactions of pairs, checks.
 
-A format of one's own is one function: `writer(".txt", "records")` registers it for every result with such a view.
+A format of one's own is one function: `WRITERS[".txt"] = Writer("records", function)`.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from looprop.result.explanations import Explanations
     from looprop.result.matrix import ExplanationMatrix
     from looprop.result.pairs import Interactions
-    from looprop.result.writers import WRITERS, endings, writer
+    from looprop.result.writers import WRITERS, Writer, endings
 
 _HOMES = {
     "WRITERS": "looprop.result.writers",
@@ -25,9 +25,9 @@ _HOMES = {
     "Explanations": "looprop.result.explanations",
     "Interactions": "looprop.result.pairs",
     "Result": "looprop.result.base",
+    "Writer": "looprop.result.writers",
     "endings": "looprop.result.writers",
     "schema_of": "looprop.result.codec",
-    "writer": "looprop.result.writers",
 }
 
 __all__ = [
@@ -38,9 +38,9 @@ __all__ = [
     "Explanations",
     "Interactions",
     "Result",
+    "Writer",
     "endings",
     "schema_of",
-    "writer",
 ]
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)
