@@ -85,8 +85,7 @@ class ModelEvaluations(FolderResult, Mapping[str, Evaluation]):
         for method in self.methods:
             row: list[str | Cell] = [method]
             for model, evaluation in self.items():
-                e = evaluation[method].metrics[metric.name]
-                row.append(estimated(e.mean, e.low, e.high, count=e.count, best=best[model] == method))
+                row.append(estimated(evaluation[method].metrics[metric.name], best=best[model] == method))
             rows.append(row)
         return columns, rows
 
