@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
-    from looprop.tuning.candidates import Candidate
-    from looprop.tuning.result import Trial, Tuning
+    from looprop.tuning.candidates import Candidate as Candidate
+    from looprop.tuning.result import Trial as Trial, Tuning as Tuning
 
-_HOMES = {
-    "Candidate": "looprop.tuning.candidates",
-    "Trial": "looprop.tuning.result",
-    "Tuning": "looprop.tuning.result",
-}
-
-__all__ = ["Candidate", "Trial", "Tuning"]
-
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "candidates": "Candidate",
+        "result": "Trial Tuning",
+    },
+)
