@@ -8,12 +8,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 from looprop.auditing.verdicts import MethodVerdict, judge
 from looprop.errors import DataError
 from looprop.result.base import Result
-from looprop.result.codec import Written
+from looprop.result.codec import to_data
 from looprop.result.writers import Record
 
 Status = Literal["applied", "nothing to change", "refused"]
@@ -76,8 +77,7 @@ class Checks:
     shifted: float = math.nan
     shifted_r: float = math.nan
     batched: float = math.nan
-    # Audits of before there was this check stay as they were written.
-    slopes: Annotated[float, Written(if_known=True)] = math.nan
+    slopes: float = math.nan
     loo_r: float = math.nan
     refused: str = ""
 
@@ -92,9 +92,10 @@ class Audit(Result):
     """
 
     SCHEMA = "looprop.audit"
+    NAMES = MappingProxyType({"attempts": "rewrites"})
     DERIVED = ("verdicts",)
 
-    attempts: Annotated[tuple[Attempt, ...], Written(name="rewrites")]
+    attempts: tuple[Attempt, ...]
     rows: tuple[RewriteEffect, ...]
     checks: tuple[Checks, ...]
     title: str
@@ -131,7 +132,11 @@ class Audit(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, with the verdicts; NaN becomes None."""
-        return {**super().to_dict(), "verdicts": {method: asdict(found) for method, found in self.verdicts.items()}}
+        data = super().to_dict()
+        for check in data["checks"]:
+            if check["slopes"] is None:  # audits of before there was this check stay as they were written
+                del check["slopes"]
+        return {**data, "verdicts": {method: to_data(found) for method, found in self.verdicts.items()}}
 
     def records(self) -> list[Record]:
         """One row per method and rewrite."""

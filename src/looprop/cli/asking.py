@@ -11,7 +11,7 @@ import typer
 from looprop.cli.arguments import check_methods, check_place, read_text
 from looprop.cli.explaining import RemoteCode
 from looprop.cli.options import Debug, Html, Json, Model, NoColor
-from looprop.cli.shell import command, load_bench, output, progress, say
+from looprop.cli.shell import command, hand_out, load_bench, output, progress, say
 from looprop.errors import InputError
 from looprop.naming import split_name
 
@@ -221,13 +221,7 @@ def _tell_cost(subject: "Subject", name: str) -> None:
 
 
 def _show(result: "Explanation | ExplanationMatrix", *, html: Path | None, json_: bool, no_color: bool) -> None:
-    if html is not None:
-        result.save(html)
-        say(f"wrote {html}")
-    if json_:
-        from looprop.files import to_json
-
-        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
+    if hand_out(result, html, json_=json_):
         return
     from looprop.display import terminal
     from looprop.result.explanation import Explanation

@@ -25,7 +25,7 @@ from looprop.cli.options import (
     Workers,
     choose_engine,
 )
-from looprop.cli.shell import command, load_reader, output, progress, quiet_libraries, say
+from looprop.cli.shell import command, hand_out, load_reader, output, progress, quiet_libraries, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -111,13 +111,7 @@ def audit(
         from looprop.running.engines import describe
 
         say(f"computed on {describe(account)}")
-    if html is not None:
-        say(f"wrote {result.save(html)}")
-    if json_:
-        from looprop.files import to_json
-
-        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
-    else:
+    if not hand_out(result, html, json_=json_):
         show_audit(result, no_color=no_color)
 
 

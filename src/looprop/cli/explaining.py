@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from looprop.cli.arguments import check_methods, check_place, read_text
+from looprop.cli.arguments import check_methods, check_picture, check_place, read_text
 from looprop.cli.options import Debug, Html, Json, Methods, Model, NoColor
-from looprop.cli.shell import command, load_reader, output, progress, say
+from looprop.cli.shell import command, hand_out, load_reader, output, progress, say
 from looprop.errors import InputError, TargetError
 from looprop.methods.names import DEFAULT
 from looprop.naming import split_name
@@ -74,7 +74,7 @@ Generate = Annotated[
         min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N", show_default=False
     ),
 ]
-Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture.", show_default=False)]
+Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture; also .svg, .pdf.", show_default=False)]
 RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Let a model from the hub run its own code.")]
 
 
@@ -115,7 +115,7 @@ def explain(
         raise typer.BadParameter("--system goes with --prompt")
     methods = check_methods(method or [DEFAULT])
     check_place(html, ".html")
-    check_place(png, ".png")
+    check_picture(png)
     given = read_text(text if prompt is None else prompt)  # type: ignore[arg-type]
     if not given.strip():
         raise InputError("the text is empty: nothing to explain")
@@ -270,16 +270,8 @@ def show_interactions(found: "Explanations", console: "Console") -> None:
 
 
 def show(found: "Explanations", *, html: Path | None, png: Path | None, json_: bool, no_color: bool) -> None:
-    """Files first, so that they are whole whatever becomes of standard output."""
-    result = found[0] if len(found) == 1 else found
-    for place in (html, png):
-        if place is not None:
-            result.save(place)
-            say(f"wrote {place}")
-    if json_:
-        from looprop.files import to_json
-
-        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
+    """Files, then JSON, or the explanations in colour."""
+    if hand_out(found[0] if len(found) == 1 else found, html, png, json_=json_):
         return
     from looprop.display import terminal
 

@@ -12,15 +12,15 @@ from typing import Any, Self
 from looprop.display import Cell, Column, card, escape, estimated, fragment, page, paragraph, table
 from looprop.errors import DataError, InputError
 from looprop.evaluation.page import SummaryTable, best_of, meanings_html, metric_column, summary_html
-from looprop.evaluation.result import Evaluation, is_one_file
-from looprop.files import check_folder_place, plain, read_json, to_json, write_whole
+from looprop.evaluation.result import Evaluation
+from looprop.files import plain, read_json, to_json, write_whole
 from looprop.metrics import get_metric
-from looprop.result.base import Result
+from looprop.result.base import FolderResult
 from looprop.result.writers import Record
 
 
 @dataclass(frozen=True, eq=False)
-class ModelEvaluations(Result, Mapping[str, Evaluation]):
+class ModelEvaluations(FolderResult, Mapping[str, Evaluation]):
     """Evaluations of several models by name, of the same methods, metrics and examples."""
 
     SCHEMA = "looprop.evaluations"
@@ -85,8 +85,7 @@ class ModelEvaluations(Result, Mapping[str, Evaluation]):
         for method in self.methods:
             row: list[str | Cell] = [method]
             for model, evaluation in self.items():
-                e = evaluation[method].metrics[metric.name]
-                row.append(estimated(e.mean, e.low, e.high, count=e.count, best=best[model] == method))
+                row.append(estimated(evaluation[method].metrics[metric.name], best=best[model] == method))
             rows.append(row)
         return columns, rows
 
@@ -119,20 +118,12 @@ class ModelEvaluations(Result, Mapping[str, Evaluation]):
         """The rows of all models, with the name of the model in front."""
         return [{"model": model, **row} for model, evaluation in self.items() for row in evaluation.rows]
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write one file if the name has an ending of one, as an evaluation of one model does; any other name is a
-        folder with one of each model in it, which can be loaded again. Returns the path.
-        """
-        place = Path(path)
-        if is_one_file(place):
-            return super().save(place)
-        check_folder_place(place)
-        place.mkdir(parents=True, exist_ok=True)
+    def fill(self, folder: Path) -> None:
+        """Write a folder of each model, and models.json, which names them."""
         folders = {model: f"model-{number}" for number, model in enumerate(self, start=1)}
-        for model, folder in folders.items():
-            self[model].save(place / folder)
-        write_whole(place / "models.json", to_json(folders))
-        return place
+        for model, name in folders.items():
+            self[model].save(folder / name)
+        write_whole(folder / "models.json", to_json(folders))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:

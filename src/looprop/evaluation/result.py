@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from looprop.display import number
 from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.evaluation.cuts import cut_of_rows
-from looprop.evaluation.examples import frames_to_data
 from looprop.evaluation.page import SummaryTable, evaluation_fragment, evaluation_page, summary_table
 from looprop.evaluation.summary import (
     MethodSummary,
@@ -23,24 +22,19 @@ from looprop.evaluation.summary import (
     summarise_rows,
     unmoved,
 )
-from looprop.files import check_folder_place, check_place, plain, read_json, to_json, write_whole
+from looprop.files import plain, read_json, to_json, write_whole
 from looprop.metrics import REFERENCES, Comparison, get_metric
-from looprop.result.base import Result
-from looprop.result.codec import Written
+from looprop.result.base import FolderResult
 from looprop.result.explanation import Explanation
-from looprop.result.writers import endings
 from looprop.running import parts
 from looprop.running.parts import Row
 
 if TYPE_CHECKING:
     import pandas
 
-APART = Written(apart=True)
-"""In a file of its own, beside evaluation.json."""
-
 
 @dataclass(frozen=True, eq=False)
-class Evaluation(Result):
+class Evaluation(FolderResult):
     """Methods measured on examples.
 
     rows: one dict per example and method: metrics, `cost` (in forward passes), `seconds`, `scores`, `loo`, `error`.
@@ -50,15 +44,16 @@ class Evaluation(Result):
     """
 
     SCHEMA = "looprop.evaluation"
+    APART = ("rows", "frames")
     DERIVED = ("no_feature_matters", "truncated", "summary")
 
-    rows: Annotated[list[Row], APART]
+    rows: list[Row]
     metrics: tuple[str, ...]
     title: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
     confidence: float = 0.95
     seed: int = 0
-    frames: Annotated[Mapping[str, Explanation], APART] = field(default_factory=dict)
+    frames: Mapping[str, Explanation] = field(default_factory=dict)
 
     @cached_property
     def summary(self) -> list[MethodSummary]:
@@ -161,26 +156,13 @@ class Evaluation(Result):
         """A page of HTML."""
         return evaluation_page(self)
 
-    @staticmethod
-    def check_place(path: str | os.PathLike[str]) -> None:
-        """Raise now if `save` could not write there later."""
-        (check_place if is_one_file(Path(path)) else check_folder_place)(path)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write one file if the name has an ending of one: a page (.html), everything but the rows (.json), or the rows
-        (.csv, .parquet). Any other name is a folder with rows.parquet, evaluation.json and examples.json, which is made
-        if need be and can be loaded again. Returns the path.
-        """
-        place = Path(path)
-        if is_one_file(place):
-            return super().save(place)
-        check_folder_place(place)
-        place.mkdir(parents=True, exist_ok=True)
-        write_whole(place / "rows.parquet", parts.to_bytes(self.rows))
-        write_whole(place / "evaluation.json", to_json(self.to_dict()))
+    def fill(self, folder: Path) -> None:
+        """Write rows.parquet, evaluation.json and, where some texts are kept, examples.json."""
+        write_whole(folder / "rows.parquet", parts.to_bytes(self.rows))
+        write_whole(folder / "evaluation.json", to_json(self.to_dict()))
         if self.frames:
-            write_whole(place / "examples.json", to_json(frames_to_data(self.frames)))
-        return place
+            frames = {name: frame.to_dict() for name, frame in self.frames.items()}
+            write_whole(folder / "examples.json", to_json(frames))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
@@ -203,8 +185,3 @@ class Evaluation(Result):
 
     def _repr_html_(self) -> str:
         return evaluation_fragment(self)
-
-
-def is_one_file(path: Path) -> bool:
-    """Is that the name of a single file, and not of a folder?"""
-    return path.suffix.lower() in endings(Evaluation)

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from looprop.files import read_json
+from looprop.files import check_folder_place, check_place, read_json
 from looprop.result.codec import from_data, to_data
-from looprop.result.writers import Record, columns_of, write
+from looprop.result.writers import Record, columns_of, endings, write
 
 if TYPE_CHECKING:
     import pandas
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 class Result:
     """A dataclass that is saved under the name and version of its schema.
 
-    DERIVED: entries of the plain data that are written for readers and computed anew when they are read.
+    NAMES: of fields that plain data call otherwise. APART: fields that are kept in files of their own. DERIVED: entries
+    of the plain data that are written for readers, and computed anew when they are read.
     """
 
     SCHEMA: ClassVar[str]
     VERSION: ClassVar[int] = 1
+    NAMES: ClassVar[Mapping[str, str]] = {}
+    APART: ClassVar[tuple[str, ...]] = ()
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -29,8 +32,8 @@ class Result:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], **apart: Any) -> Self:
-        """The inverse of `to_dict`; anything else raises a DataError that says what is wrong. apart: the fields that
-        are not in the plain data.
+        """The inverse of `to_dict`; anything else raises a DataError that says what is wrong. apart: the fields of
+        `APART`.
         """
         return from_data(cls, data, **apart)
 
@@ -58,3 +61,34 @@ class Result:
         return pandas.DataFrame(
             {name: pandas.array(v, dtype="Int64") if name in some_unknown else v for name, v in columns.items()}
         )
+
+
+class FolderResult(Result):
+    """A result that is saved as one file, or whole in a folder, which can be loaded again."""
+
+    @classmethod
+    def is_one_file(cls, path: str | os.PathLike[str]) -> bool:
+        """Is that the name of a single file, and not of a folder?"""
+        return Path(path).suffix.lower() in endings(cls)
+
+    @classmethod
+    def check_place(cls, path: str | os.PathLike[str]) -> None:
+        """Raise now if `save` could not write there later."""
+        (check_place if cls.is_one_file(path) else check_folder_place)(path)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write one file if the name has an ending of one: a page (.html), the rows (.csv, .parquet) or everything else
+        (.json). Any other name is a folder, which is made if need be, holds all of it and can be loaded again. Returns
+        the path.
+        """
+        if self.is_one_file(path):
+            return super().save(path)
+        place = Path(path)
+        check_folder_place(place)
+        place.mkdir(parents=True, exist_ok=True)
+        self.fill(place)
+        return place
+
+    def fill(self, folder: Path) -> None:
+        """Write everything into a folder."""
+        raise NotImplementedError

@@ -29,18 +29,6 @@ Matrix = Annotated[NDArray[np.float64], "a list of lists"]
 
 
 @dataclass(frozen=True)
-class Written:
-    """How a field is written, where its annotation alone does not say it: `Annotated[float, Written(...)]`.
-
-    name: another name. apart: it is kept in a file of its own. if_known: it is left out where it is NaN.
-    """
-
-    name: str = ""
-    apart: bool = False
-    if_known: bool = False
-
-
-@dataclass(frozen=True)
 class Form:
     """One annotation: in words, as JSON schema, and how a value is read; `read(value, place)` raises a DataError."""
 
@@ -56,32 +44,25 @@ class Entry:
     field: str
     form: Form
     required: bool
-    if_known: bool
 
 
 @cache
 def entries(kind: Any) -> dict[str, Entry]:
     """The entries of the plain data of a class, by name."""
     hints, found = get_type_hints(kind, include_extras=True), {}
+    names, apart = getattr(kind, "NAMES", {}), getattr(kind, "APART", ())
     for field in fields(kind):
-        hint, how = hints[field.name], Written()
-        if get_origin(hint) is Annotated and isinstance(said := get_args(hint)[1], Written):
-            hint, how = get_args(hint)[0], said
-        if not how.apart:
+        if field.name not in apart:
             required = field.default is MISSING and field.default_factory is MISSING
-            found[how.name or field.name] = Entry(field.name, form_of(hint), required, how.if_known)
+            found[names.get(field.name, field.name)] = Entry(field.name, form_of(hints[field.name]), required)
     return found
 
 
 def to_data(result: Any) -> dict[str, Any]:
     """The fields of a dataclass as plain data, under the name and version of its schema if it has one."""
-    data = {"schema": result.SCHEMA, "version": result.VERSION} if hasattr(result, "SCHEMA") else {}
     kind: Any = type(result)
-    for name, entry in entries(kind).items():
-        value = getattr(result, entry.field)
-        if not (entry.if_known and math.isnan(value)):
-            data[name] = _plain(value, name)
-    return data
+    head = {"schema": kind.SCHEMA, "version": kind.VERSION} if hasattr(kind, "SCHEMA") else {}
+    return head | {name: _plain(getattr(result, entry.field), name) for name, entry in entries(kind).items()}
 
 
 def _plain(value: Any, name: str) -> Any:

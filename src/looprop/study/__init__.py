@@ -10,42 +10,26 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
-    from looprop.study.audit_cases import audit_case
-    from looprop.study.experiments import experiment_names
-    from looprop.study.kinds import load_kind
-    from looprop.study.planted_models import planted_model
-    from looprop.study.report.writing import write_report
-    from looprop.study.reproducing import reproduce
-    from looprop.study.run import Run, read_run
-    from looprop.study.spec import Spec, load_spec, parse_spec
+    from looprop.study.audit_cases import audit_case as audit_case
+    from looprop.study.experiments import experiment_names as experiment_names
+    from looprop.study.kinds import load_kind as load_kind
+    from looprop.study.planted_models import planted_model as planted_model
+    from looprop.study.report.writing import write_report as write_report
+    from looprop.study.reproducing import reproduce as reproduce
+    from looprop.study.run import Run as Run, read_run as read_run
+    from looprop.study.spec import Spec as Spec, load_spec as load_spec, parse_spec as parse_spec
 
 # Imported when first used, so that `looprop --help` does not wait for torch.
-_HOMES = {
-    "Run": "looprop.study.run",
-    "Spec": "looprop.study.spec",
-    "audit_case": "looprop.study.audit_cases",
-    "experiment_names": "looprop.study.experiments",
-    "load_kind": "looprop.study.kinds",
-    "load_spec": "looprop.study.spec",
-    "parse_spec": "looprop.study.spec",
-    "planted_model": "looprop.study.planted_models",
-    "read_run": "looprop.study.run",
-    "reproduce": "looprop.study.reproducing",
-    "write_report": "looprop.study.report.writing",
-}
-
-__all__ = [
-    "Run",
-    "Spec",
-    "audit_case",
-    "experiment_names",
-    "load_kind",
-    "load_spec",
-    "parse_spec",
-    "planted_model",
-    "read_run",
-    "reproduce",
-    "write_report",
-]
-
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "audit_cases": "audit_case",
+        "experiments": "experiment_names",
+        "kinds": "load_kind",
+        "planted_models": "planted_model",
+        "report.writing": "write_report",
+        "reproducing": "reproduce",
+        "run": "Run read_run",
+        "spec": "Spec load_spec parse_spec",
+    },
+)
