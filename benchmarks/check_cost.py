@@ -28,7 +28,7 @@ import transformers
 from benchmarks.common import RESULTS, machine, take_turns, write_json
 from benchmarks.set_function import subject_of
 from looprop.models.adapter import Adapter
-from looprop.models.text_classifier import TextClassifier
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.removal.trust import EVERY, FEW_VARIANTS
 from looprop.removal.value import SetFunction
 from looprop.workbench import load

@@ -28,9 +28,9 @@ import transformers
 
 from looprop.methods.registry import make_method
 from looprop.models.encoded import Encoded
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 
 TOKENS = (32, 128, 512)
 METHODS = ("attnlrp", "cp-lrp")

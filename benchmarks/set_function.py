@@ -34,11 +34,11 @@ from looprop.methods.registry import make_method
 from looprop.metrics import required_states
 from looprop.metrics.correlation import pearson
 from looprop.models.adapter import Adapter
-from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.encoded import Encoded, partition
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, bind, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 from looprop.removal.value import SetFunction
 from looprop.workbench import load
 

@@ -25,11 +25,11 @@ from benchmarks.sides.plain import (
 from looprop.methods.registry import make_method
 from looprop.metrics import required_states
 from looprop.models.adapter import Adapter
-from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.encoded import Encoded, partition
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 from looprop.removal.value import Removal, SetFunction
 
 

@@ -22,7 +22,7 @@ from looprop.models.adapter import Adapter, Removal
 from looprop.models.answers import Answer, answered, answered_from
 from looprop.models.conversation import Messages
 from looprop.models.features import FeaturesLike
-from looprop.models.image_classifier import in_squares
+from looprop.models.heads.image_classifier import in_squares
 from looprop.models.layout import Within
 from looprop.models.loading import load_adapter
 from looprop.models.prompts import chat_text, generated, language_model

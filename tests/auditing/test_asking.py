@@ -9,9 +9,9 @@ import zoo
 from looprop.auditing.asking import ask_all
 from looprop.methods.registry import make_method
 from looprop.models.encoded import partition
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 from removal.naive import TOKENIZER, encode
 
 

@@ -16,10 +16,10 @@ from looprop.methods.ig import IntegratedGradients, IntegratedGradientsWarning
 from looprop.methods.line import Line
 from looprop.methods.registry import make_method
 from looprop.models.encoded import partition
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, bind, new_subject
 from looprop.models.target import Target
 from looprop.models.tensor_module import TensorModule
-from looprop.models.text_classifier import TextClassifier
 from looprop.tensors import attribute
 from looprop.workbench import load
 from removal.naive import PAD, TOKENIZER, Tokens, encode, subject_of

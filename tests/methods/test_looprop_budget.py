@@ -14,7 +14,7 @@ from looprop.methods.looprop.estimates import first_estimate
 from looprop.methods.looprop.first_order import first_order
 from looprop.methods.looprop.rows import whole_variants
 from looprop.methods.registry import make_method
-from looprop.models.causal_lm import CausalLanguageModel
+from looprop.models.heads.causal_lm import CausalLanguageModel
 from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
 from looprop.removal.trust import Disagreement

@@ -16,9 +16,9 @@ from looprop.methods.looprop.first_order import pooled_effect
 from looprop.methods.registry import make_method
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import partition
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 from looprop.removal.value import SetFunction
 from methods.test_rollout import by_hand, own_maps
 from removal.naive import TOKENIZER, encode, everything, leave_one_out, one_by_one, subject_of

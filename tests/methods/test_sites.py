@@ -19,9 +19,9 @@ from torch.nn import functional
 import looprop
 from looprop.errors import InputError
 from looprop.methods.registry import make_method
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 from removal.naive import TOKENIZER, encode
 
 WIDTH, HEADS = 8, 2

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 import zoo
 from looprop.models.adapter import Adapter
-from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.encoded import Encoded, partition
-from looprop.models.image_classifier import ImageClassifier
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.image_classifier import ImageClassifier
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 
 PAD, MASK = 0, 4
 

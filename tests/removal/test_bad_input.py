@@ -12,11 +12,11 @@ import tiny
 import zoo
 from looprop.errors import InputError, ModelError, UnknownNameError
 from looprop.models.encoded import partition
-from looprop.models.image_classifier import ImageClassifier
+from looprop.models.heads.image_classifier import ImageClassifier
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, bind, new_subject
 from looprop.models.target import Target
 from looprop.models.tensor_module import TensorModule
-from looprop.models.text_classifier import TextClassifier
 from looprop.removal.value import SetFunction
 from looprop.workbench import load
 from removal.naive import Tokens, encode, leave_one_out, subject_of

@@ -14,9 +14,9 @@ import looprop
 import tiny
 import zoo
 from looprop.errors import InputError, ModelError
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 from looprop.removal.shortcuts.choose import program
 from looprop.removal.value import SetFunction
 from removal import odd_models as odd

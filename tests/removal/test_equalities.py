@@ -10,10 +10,10 @@ import transformers as hf
 
 import zoo
 from looprop.methods.registry import make_method
-from looprop.models.causal_lm import CausalLanguageModel
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 from looprop.removal.shortcuts.biases import SiteBias, recorded_biases
 from looprop.removal.value import SetFunction
 from removal.naive import TOKENIZER, adapter_of, curves, encode, everything, leave_one_out, one_by_one, subject_of

@@ -12,7 +12,7 @@ import looprop
 import tiny
 import zoo
 from looprop.models.adapter import Adapter
-from looprop.models.text_classifier import TextClassifier
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.removal.value import SetFunction
 from removal.naive import MASK, adapter_of, everything, one_by_one, subject_of
 

@@ -17,9 +17,9 @@ import tiny
 import zoo
 from looprop.errors import ModelError
 from looprop.methods.registry import make_method
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, bind
 from looprop.models.tensor_module import TensorModule
-from looprop.models.text_classifier import TextClassifier
 from looprop.removal.value import SetFunction
 from looprop.running.ray.memory import positions_that_fit
 from looprop.workbench import Workbench, load

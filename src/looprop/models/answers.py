@@ -9,12 +9,12 @@ import torch
 from looprop.errors import InputError
 from looprop.inputs.splitting import part_of
 from looprop.models.answer_text import spoken
-from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.context import WITH_TEMPLATE, WITHOUT_TEMPLATE, context_prompt
 from looprop.models.conversation import Messages, laid_out
 from looprop.models.encoded import Encoded
-from looprop.models.encoder_decoder import EncoderDecoder
 from looprop.models.features import FeaturesLike, divide
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.encoder_decoder import EncoderDecoder
 from looprop.models.layout import Part, Within
 from looprop.models.prediction import Resolved
 from looprop.models.prompts import generated_ids

@@ -150,7 +150,9 @@ class TextAdapter(Adapter):
         return tuple(spans), text
 
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
-        """Several texts as one padded batch, and the positions of each row's own tokens."""
+        """Several texts as one padded batch, and the positions of each row's own tokens. What does not belong to
+        positions (`Encoded.besides`) has one shape in all of them.
+        """
         longest = max(item.inputs["input_ids"].shape[1] for item in items)
         # What the model takes for padding, where it says; its tokenizer may have been given another.
         config = getattr(getattr(self.model, "config", None), "pad_token_id", None)
@@ -159,7 +161,9 @@ class TextAdapter(Adapter):
         for key in items[0].inputs:
             fill = pad if key == "input_ids" else 0
             rows = [item.inputs[key] for item in items]
-            inputs[key] = torch.cat([self._padded(row, longest, fill) for row in rows])
+            if key not in items[0].besides:
+                rows = [self._padded(row, longest, fill) for row in rows]
+            inputs[key] = torch.cat(rows)
         steps = [torch.arange(item.inputs["input_ids"].shape[1])[None] for item in items]
         own = torch.cat([self._padded(step, longest, -1) for step in steps])
         return inputs, own
@@ -192,7 +196,8 @@ class TextAdapter(Adapter):
 
     def at_rows(self, encoded: Encoded, rows: Tensor, *, read: Tensor | None = None) -> Altered:
         """Their tokens, with their places given from outside."""
-        batch = {key: value.expand(len(rows), -1).gather(1, rows) for key, value in encoded.inputs.items()}
+        batch = self.whole(encoded, len(rows))
+        batch = {k: value if k in encoded.besides else value.gather(1, rows) for k, value in batch.items()}
         if read is not None and "attention_mask" in batch:
             batch["attention_mask"] = read.to(batch["attention_mask"])
         return batch, self.positions.place(batch, rows)

@@ -59,7 +59,7 @@ def _ways(subject: Subject) -> Iterator[Shortcut]:
     # input: that is seen by checking each, which short inputs do not pay for.
     if found.decides or (found.reads_ids and len(subject.encoded) < FEW_VARIANTS):
         return
-    if sites and subject.answer_rows == AnswerRows(first=1):
+    if sites and subject.answer_rows == AnswerRows(first=1) and not subject.encoded.besides:
         runner, together = packed_rows(subject, sites=sites), partial(packed_texts, sites=sites)
         yield Shortcut(f"packed, cut at {sites}", runner, own, padded=False, together=together)
     shares = subject.adapter.takes_past and len(subject.encoded) >= SHORTEST_SHARED

@@ -10,6 +10,7 @@ from torch import Tensor
 from looprop.errors import TargetError
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded
+from looprop.models.head import Kind
 from looprop.models.leading_space import other_with_space, warn_of_missing_space
 from looprop.models.prediction import Prediction, Resolved
 from looprop.models.target import Target, TargetLike
@@ -97,3 +98,9 @@ class CausalLanguageModel(TextAdapter):
             fixed=encoded.fixed | frozenset(range(n, n + len(ids))),
         )
         return longer, Target(tuple(ids[wanted.first :]), wanted.text, continuation=True)
+
+
+KINDS = (
+    Kind(("ForCausalLM", "LMHeadModel"), CausalLanguageModel, "AutoModelForCausalLM"),
+    Kind(("GenerationDecoder",), CausalLanguageModel),
+)

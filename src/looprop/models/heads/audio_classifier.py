@@ -11,6 +11,7 @@ from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.checking import items_named
 from looprop.models.encoded import Encoded
+from looprop.models.head import Kind
 from looprop.models.target import labels_of
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
@@ -117,3 +118,14 @@ class AudioClassifier(Adapter):
         missing = -samples.shape[1] % size
         filled = torch.nn.functional.pad(samples, (0, missing))
         return filled.reshape(len(filled), -1, size).sum(2)
+
+
+# Classifiers of texts and of sounds have names alike: what the main input is called tells them apart.
+KINDS = (
+    Kind(
+        ("ForSequenceClassification", "ForAudioClassification"),
+        AudioClassifier,
+        reader="AutoFeatureExtractor",
+        main_inputs=frozenset(SOUNDS),
+    ),
+)

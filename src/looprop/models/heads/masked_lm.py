@@ -7,6 +7,7 @@ from torch import Tensor
 
 from looprop.errors import InputError, ModelError
 from looprop.models.encoded import Encoded
+from looprop.models.head import Kind
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers
 from looprop.models.prediction import Resolved
 from looprop.models.target import TargetLike
@@ -42,3 +43,6 @@ class MaskedLanguageModel(PlacedAnswers):
         """A token by id or text, a pair of tokens, or the one that the model would fill in."""
         prediction = self.predict(encoded)
         return Resolved(encoded, token_target(target, prediction.logits[-1], self.tokenizer), prediction)
+
+
+KINDS = (Kind(("ForMaskedLM",), MaskedLanguageModel, "AutoModelForMaskedLM"),)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from looprop.errors import InputError, ModelError, TargetError
 from looprop.models.encoded import Encoded
+from looprop.models.head import Kind
 from looprop.models.placed_answers import END, MARKS, START, PlacedAnswers, words_at
 from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike
@@ -117,3 +118,9 @@ class QuestionAnswering(PlacedAnswers):
     def _text(self, encoded: Encoded, first: int, last: int) -> str:
         spans = [span for i in range(first, last + 1) if (span := encoded.offsets[i]) is not None]
         return encoded.text[spans[0][0] : spans[-1][1]] if spans else " ".join(encoded.names[first : last + 1])
+
+
+KINDS = (
+    Kind(("ForQuestionAnswering",), QuestionAnswering, "AutoModelForQuestionAnswering"),
+    Kind(("ForQuestionAnsweringSimple",), QuestionAnswering),
+)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from looprop.errors import TargetError
 from looprop.models.encoded import Encoded
+from looprop.models.head import Kind
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers, words_at
 from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike, labels_of, resolve_target
@@ -76,3 +77,6 @@ class TokenClassifier(PlacedAnswers):
         if isinstance(place, bool) or not isinstance(place, Integral) or not 0 <= place < len(encoded):
             raise TargetError(f"a token must be a word or a position from 0 to {len(encoded) - 1}, got {place!r}")
         return int(place)
+
+
+KINDS = (Kind(("ForTokenClassification",), TokenClassifier, "AutoModelForTokenClassification"),)

@@ -4,6 +4,7 @@ from typing import Any
 
 from torch import nn
 
+from looprop.models.head import Kind
 from looprop.models.target import labels_of
 from looprop.models.text import TextAdapter
 
@@ -17,3 +18,6 @@ class TextClassifier(TextAdapter):
         # Classifiers on top of decoders look for the last token that is no padding, and take one text at a time without
         # it.
         self.batches = getattr(getattr(model, "config", None), "pad_token_id", 0) is not None
+
+
+KINDS = (Kind(("ForSequenceClassification",), TextClassifier, "AutoModelForSequenceClassification"),)

@@ -16,6 +16,7 @@ from looprop.intercept.sites import SiteMode
 from looprop.models.adapter import Adapter, Altered
 from looprop.models.checking import items_named
 from looprop.models.encoded import Encoded
+from looprop.models.head import Kind
 from looprop.models.target import labels_of
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
@@ -195,3 +196,10 @@ def _sides(config: Any, name: str) -> tuple[int, int] | None:
         if isinstance(size, list | tuple) and len(size) == 2 and all(isinstance(side, int) for side in size):
             return size[0], size[1]
     return None
+
+
+PERCEIVER = tuple(f"ForImageClassification{way}" for way in ("Learned", "Fourier", "ConvProcessing"))
+KINDS = (
+    Kind(("ForImageClassification",), ImageClassifier, "AutoModelForImageClassification", "AutoImageProcessor"),
+    Kind(PERCEIVER, ImageClassifier, reader="AutoImageProcessor"),
+)

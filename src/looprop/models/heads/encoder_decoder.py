@@ -4,7 +4,7 @@ The features are the tokens of the source. What the decoder has said already, it
 context as a continuation of a causal model is: it gets no score, and its embeddings are constants of every method.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,11 @@ from torch import Tensor, nn
 
 from looprop.errors import ModelError, TargetError
 from looprop.intercept.lookup import FirstLookUpMode
+from looprop.models.adapter import Adapter
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded
+from looprop.models.head import Kind
+from looprop.models.heads.causal_lm import CausalLanguageModel
 from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextAdapter, TextLike
@@ -67,12 +70,6 @@ class EncoderDecoder(TextAdapter):
         said = torch.tensor([[*self.start, *ids]], device=self.device)
         return replace(encoded, inputs={**encoded.inputs, SAID: said}, besides=frozenset({SAID}))
 
-    def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
-        """Sources are padded; what the decoders have said is of one length, as the targets of one batch are."""
-        sources = [replace(i, inputs={k: v for k, v in i.inputs.items() if k != SAID}) for i in items]
-        inputs, own = super().collate(sources)
-        return {**inputs, SAID: torch.cat([item.inputs[SAID] for item in items])}, own
-
     def forward(self, inputs: Mapping[str, Any], *, positions: int = 1) -> Tensor:
         """The logits of the decoder's last positions."""
         more = {"use_cache": False} if "use_cache" in self.arguments else {}
@@ -114,3 +111,12 @@ def _start_of(model: nn.Module, name: str) -> list[int]:
     raise ModelError(
         f"{name} does not say with which token its decoder starts: set model.config.decoder_start_token_id"
     )
+
+
+def _with_or_without(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
+    """The adapter of a model that generates text: with an encoder, or, of several kinds of input, by its text alone."""
+    two = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+    return (EncoderDecoder if two else CausalLanguageModel)(model, tokenizer, name=name)
+
+
+KINDS = (Kind(("ForConditionalGeneration", "ForTextToText", "MTModel", "EncoderDecoderModel"), _with_or_without),)
