@@ -136,6 +136,21 @@ def test_more_passes_than_a_decoder_has_rows_are_leave_one_out(name: str) -> Non
     assert found.cost == pytest.approx(3 + (29 * 30 / 2 + 1) / 30)
 
 
+@pytest.mark.parametrize("name", DECODERS)
+def test_rows_go_to_large_effects_of_removals_that_are_felt_much(name: str) -> None:
+    """A row of a variant is worth its effect times all that the removal is felt; by a literal greedy loop."""
+    subject, length, budget = subject_of(name, length=24), 24, 11
+    size = first_order(subject.afresh(), "attnlrp").size.double().numpy()
+    worth = {(i, j): size[j, i] * sum(size[:, i]) for i in range(1, length) for j in range(i + 1, length - 1)}
+    rows = {i: set(range(1, length)) if i == 0 else {length - 1} for i in range(length)}
+    left = (budget - 3) * length - sum(map(len, rows.values()))
+    for i, j in sorted(worth, key=lambda pair: -worth[pair])[:left]:
+        rows[i].add(j)
+    found = spent(subject, budget=budget)
+    assert found.details["known"] == [i for i in range(length) if set(range(i + 1, length)) <= rows[i]]
+    assert found.cost == pytest.approx(3 + sum(map(len, rows.values())) / length)
+
+
 def test_a_decoder_whose_rows_cannot_be_carried_gets_true_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spending, "carried", lambda subject, first, run, plain: plain(""))
     subject = subject_of("llama", length=20)
