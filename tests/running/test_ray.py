@@ -160,7 +160,7 @@ def test_a_node_removed_in_the_middle(cluster: Any, model: Path, local: str, tmp
         runs.append(get_engine("ray", address=cluster.address)(work, items))
         for i, result in enumerate(runs[0]):
             # Not before all three are at work, so that it has something to lose.
-            if not removed_after and len(runs[0].ledger.tallies) == 3:
+            if not removed_after and len(runs[0].accounts.tallies) == 3:
                 cluster.remove_node(doomed, allow_graceful=False)
                 removed_after.append(i)
             yield result

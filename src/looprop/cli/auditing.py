@@ -26,14 +26,13 @@ from looprop.cli.options import (
     choose_engine,
 )
 from looprop.cli.shell import command, hand_out, load_reader, output, progress, quiet_libraries, say
+from looprop.study.experiments import AUDIT_CASES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from looprop.auditing.result import Audit
     from looprop.inputs.examples import Dataset
-
-CASES = ("product", "mnist")
 
 
 def _complete(start: str) -> list[tuple[str, str]]:
@@ -128,8 +127,8 @@ def _question(
     data: str, *, model: str | None, split: str | None, column: str | None, limit: int | None, seed: int
 ) -> _Question:
     """A model with texts, or one of the paper's cases, which bring both."""
-    if data not in CASES:
-        texts = read_data(data, split=split, column=column, limit=limit, seed=seed, also=CASES)
+    if data not in AUDIT_CASES:
+        texts = read_data(data, split=split, column=column, limit=limit, seed=seed, also=AUDIT_CASES)
         with progress("loading the model"):
             return _Question(load_reader(model), texts)
     if model is not None or split is not None or column is not None:

@@ -1,4 +1,4 @@
-"""The experiments that can be run by name, found without importing torch.
+"""The experiments and cases that can be run by name, found without importing torch.
 
 Those of the paper are YAML files in specs/. Others are folders of the source, experiments/NAME, with a kind of their
 own in `__init__.py` and the experiment in `experiment.yaml`; no wheel holds them.
@@ -10,6 +10,8 @@ from pathlib import Path
 from looprop.errors import DataError, UnknownNameError
 
 SPEC = "experiment.yaml"
+AUDIT_CASES = ("product", "mnist")
+"""The paper's own cases of the audit, by name."""
 _SPECS = files("looprop.study").joinpath("specs")
 _OF_THE_PAPER = ("bilinear", "softmax", "baselines", "layers")
 _OF_THE_SOURCE = ("context", "exhaustive", "planted", "readings", "truths")

@@ -19,7 +19,6 @@ from looprop.removal.trust import limit_batches
 from looprop.running.engines import LOADED_FROM_FOLDER
 from looprop.running.identity import compare
 from looprop.running.model_identity import model_identity
-from looprop.running.ray.memory import positions_that_fit
 
 
 @dataclass(frozen=True)
@@ -79,6 +78,24 @@ def unpack_work(parcel: Parcel, device: torch.device) -> Any:
             return adapter
 
     return Unpickler(io.BytesIO(parcel.content)).load()
+
+
+def positions_that_fit(adapter: Adapter, free: int) -> int | None:
+    """How many positions a batch may hold in `free` bytes, from the sizes in the model's configuration; None where it
+    has none.
+
+        free / 4 / (bytes of a number * (10 width + 3 inner width))
+
+    It is a first guess: where memory runs out all the same, the set function halves its batches and keeps to the
+    smaller size.
+    """
+    config = getattr(adapter.model, "config", None)
+    width = getattr(config, "hidden_size", None) or getattr(config, "n_embd", None)
+    if not isinstance(width, int):
+        return None
+    inner = getattr(config, "intermediate_size", None) or 4 * width
+    element = next(adapter.model.parameters()).element_size()
+    return max(1, int(free / 4 / (element * (10 * width + 3 * inner))))
 
 
 def load_again(origin: Origin, identity: dict[str, Any], *, device: torch.device) -> Adapter:

@@ -13,7 +13,6 @@ from looprop.evaluation.summary import by_method
 from looprop.methods.rollout import attention_maps
 from looprop.models.adapter import Adapter
 from looprop.running.parts import Row
-from looprop.study.kinds.texts.defined import defined_mean
 from looprop.study.run import Run
 
 BESIDE = "attnlrp"
@@ -50,3 +49,15 @@ def relative_entropy(weights: Tensor) -> float:
 def layer_entropy(run: Run) -> NDArray[np.float64]:
     """(K,) the mean relative attention entropy of each layer over examples."""
     return defined_mean(np.array([row["entropy"] for row in by_method(run.rows)[BESIDE] if row["entropy"]]), axis=0)
+
+
+def defined_mean(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """The mean of what is defined; NaN where nothing is.
+
+    >>> defined_mean(np.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
+    array([ 2., nan])
+    """
+    defined = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        means: NDArray[np.float64] = np.where(defined, values, 0.0).sum(axis) / defined.sum(axis)
+    return means

@@ -10,8 +10,7 @@ from looprop.evaluation.summary import by_method, values_of
 from looprop.metrics import spearman
 from looprop.study.claims import ALPHA, JudgedClaim, judge_difference
 from looprop.study.kinds.texts.claims import ATTNLRP, CP_LRP
-from looprop.study.kinds.texts.defined import defined_mean
-from looprop.study.kinds.texts.entropy import layer_entropy
+from looprop.study.kinds.texts.entropy import defined_mean, layer_entropy
 from looprop.study.kinds.texts.layer_plans import first_layers, only_layer
 from looprop.study.published import PAPER_LAYERS, published
 from looprop.study.run import Run
