@@ -10,7 +10,7 @@ import math
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -125,8 +125,9 @@ def form_of(hint: Any) -> Form:
         return _single(" or ".join(map(repr, inside)), {"enum": list(inside)}, lambda value: value in inside)
     if origin in (Union, types.UnionType):
         return _union([form_of(one) for one in inside])
-    if origin in (list, tuple):
-        return _several(form_of(inside[0]), origin, None if origin is list or inside[-1] is ... else len(inside))
+    if origin in (list, tuple, Sequence):
+        count = len(inside) if origin is tuple and inside[-1] is not ... else None
+        return _several(form_of(inside[0]), tuple if origin is tuple else list, count)
     if origin is Mapping:
         return _single("an object", {"type": "object"}, lambda value: isinstance(value, Mapping))
     if isinstance(hint, type) and is_dataclass(hint):
