@@ -86,11 +86,13 @@ def from_data(kind: type[T], data: Any, place: str = "", **apart: Any) -> T:
         raise DataError(f"unknown in the {called}: {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
     if missing := [name for name, entry in known.items() if entry.required and name not in data]:
         raise DataError(f"missing in the {called}: {', '.join(map(repr, missing))}")
-    read = {entry.field: entry.form.read(data[name], place + name) for name, entry in known.items() if name in data}
     try:
+        read = {entry.field: entry.form.read(data[name], place + name) for name, entry in known.items() if name in data}
         return kind(**read, **apart)
+    except FormError as error:
+        raise error if place else DataError(f"the {called} is {error}") from None
     except InputError as error:
-        raise DataError(f"the {called} is not whole: {error}") from error
+        raise error if isinstance(error, DataError) else DataError(f"the {called} is not whole: {error}") from error
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
