@@ -115,7 +115,7 @@ def test_schema_names_every_field_and_no_other() -> None:
         ({"version": 99}, "reads looprop.explanation version 1, got version 99"),
         ({"surprise": 1}, "unknown in the explanation: 'surprise'; known: features, scores"),
         ({"scores": [0.5, "x"]}, r"scores\[1\] must be a number, got 'x'"),
-        ({"scores": 5}, "not in the form of its schema: scores must be a list, got 5"),
+        ({"scores": 5}, "the explanation is not in the form of its schema: scores must be a list, got 5"),
         ({"scores": [1.0]}, "one number per feature"),
         ({"offsets": [1, 2, 3, 4, 5, 6]}, r"offsets\[0\] must be a list of 2, got 1"),
         ({"target": []}, "target must be a whole number or a list of 2 or a text"),

@@ -225,8 +225,8 @@ def _show(result: "Explanation | ExplanationMatrix", *, html: Path | None, json_
         return
     from looprop.display import terminal
     from looprop.result.explanation import Explanation
+    from looprop.result.prompt_views import prompt_view
 
     whole = result if isinstance(result, Explanation) else result.explanation
-    view = whole.shown().view(whole.scores[:, None].tolist())
     console = output(no_color=no_color)
-    console.print(terminal.prompt_ranking(view, colour=terminal.has_colour(console), limit=SHOWN))
+    console.print(terminal.prompt_ranking(prompt_view(whole), colour=terminal.has_colour(console), limit=SHOWN))

@@ -10,7 +10,7 @@ import math
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -86,11 +86,13 @@ def from_data(kind: type[T], data: Any, place: str = "", **apart: Any) -> T:
         raise DataError(f"unknown in the {called}: {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
     if missing := [name for name, entry in known.items() if entry.required and name not in data]:
         raise DataError(f"missing in the {called}: {', '.join(map(repr, missing))}")
-    read = {entry.field: entry.form.read(data[name], place + name) for name, entry in known.items() if name in data}
     try:
+        read = {entry.field: entry.form.read(data[name], place + name) for name, entry in known.items() if name in data}
         return kind(**read, **apart)
+    except FormError as error:
+        raise error if place else DataError(f"the {called} is {error}") from None
     except InputError as error:
-        raise DataError(f"the {called} is not whole: {error}") from error
+        raise error if isinstance(error, DataError) else DataError(f"the {called} is not whole: {error}") from error
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
@@ -125,8 +127,9 @@ def form_of(hint: Any) -> Form:
         return _single(" or ".join(map(repr, inside)), {"enum": list(inside)}, lambda value: value in inside)
     if origin in (Union, types.UnionType):
         return _union([form_of(one) for one in inside])
-    if origin in (list, tuple):
-        return _several(form_of(inside[0]), origin, None if origin is list or inside[-1] is ... else len(inside))
+    if origin in (list, tuple, Sequence):
+        count = len(inside) if origin is tuple and inside[-1] is not ... else None
+        return _several(form_of(inside[0]), tuple if origin is tuple else list, count)
     if origin is Mapping:
         return _single("an object", {"type": "object"}, lambda value: isinstance(value, Mapping))
     if isinstance(hint, type) and is_dataclass(hint):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from looprop.display.data import Strip, number
-from looprop.display.prompt_views import Shown, has_prompt
 from looprop.display.strips import explanation_fragment, explanation_page
 from looprop.errors import InputError
 from looprop.metrics.correlation import pearson
@@ -16,6 +15,7 @@ from looprop.result.base import Result
 from looprop.result.check import Check
 from looprop.result.codec import Count, Vector
 from looprop.result.pairs import cards_of
+from looprop.result.prompt_views import has_prompt, prompt_html
 from looprop.result.views import footer_of, note_of, strip_of, subtitle_of, title_of, view_of
 from looprop.result.writers import Record
 
@@ -158,8 +158,8 @@ class Explanation(Result):
 
     def page(self) -> str:
         """A page of HTML."""
-        if has_prompt(self.details):
-            return self.shown().html(self.scores[:, None].tolist())
+        if has_prompt(self):
+            return prompt_html(self)
         about = {"subtitle": subtitle_of(self), "note": note_of(self), "footer": footer_of(self)}
         return explanation_page(title_of(self), view_of(self), **about, more=cards_of([self.details]))
 
@@ -181,12 +181,7 @@ class Explanation(Result):
         """What the display layer shows of this explanation; `r` is its correlation with leave-one-out."""
         return strip_of(self, r=r)
 
-    def shown(self) -> Shown:
-        """What the page of an answer and its prompt shows of this explanation."""
-        said = (self.method, self.model, self.output, self.cost, self.seconds, self.label)
-        return Shown(self.details, self.text, self.offsets, self.features, *said)
-
     def _repr_html_(self) -> str:
-        if has_prompt(self.details):
-            return self.shown().html(self.scores[:, None].tolist(), framed=True)
+        if has_prompt(self):
+            return prompt_html(self, framed=True)
         return explanation_fragment(title_of(self), view_of(self), note=note_of(self), plain=repr(self))

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.display.data import number
-from looprop.display.prompt_views import has_prompt
 from looprop.errors import InputError
 from looprop.inputs.splitting import part_of
 from looprop.result.base import Result
 from looprop.result.codec import Count, Matrix
 from looprop.result.explanation import Explanation
+from looprop.result.prompt_views import has_prompt, prompt_html
 from looprop.result.writers import Record
 
 
@@ -95,14 +95,14 @@ class ExplanationMatrix(Result):
 
     def page(self) -> str:
         """The page of the prompt beside its answer."""
-        if not has_prompt(self.explanation.details):
+        if not has_prompt(self.explanation):
             raise InputError("the page needs an answer: make one with m.answer or m.context, or save as .json")
-        return self.explanation.shown().html(self.matrix.tolist())
+        return prompt_html(self.explanation, self.matrix.tolist())
 
     def _repr_html_(self) -> str | None:
-        if not has_prompt(self.explanation.details):
+        if not has_prompt(self.explanation):
             return None  # a notebook shows the text
-        return self.explanation.shown().html(self.matrix.tolist(), framed=True)
+        return prompt_html(self.explanation, self.matrix.tolist(), framed=True)
 
 
 def matrix_of(

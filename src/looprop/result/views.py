@@ -1,6 +1,5 @@
 """What is shown of explanations: their headline and facts, their features as a strip, several of them side by side."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,13 +9,17 @@ from looprop.display.data import Picture, Strip, number
 from looprop.display.headline import chance, headline, residual_said
 from looprop.display.pictures import fits
 from looprop.display.strips import View
+from looprop.errors import DataError
 from looprop.naming import split_name
+from looprop.result.codec import from_data
 
 if TYPE_CHECKING:
     from looprop.result.explanation import Explanation
 
 LONGEST = 140
 """At most so many characters of a text stand in a subtitle."""
+MOST_PATCHES = 4096
+"""Of an image, in a row or a column."""
 
 
 def strip_of(e: "Explanation", *, r: float | None = None) -> Strip:
@@ -156,20 +159,14 @@ def _breaks(e: "Explanation", i: int) -> int:
 
 def _picture(given: Any, features: int) -> Picture | None:
     """The image of an explanation; None where there is none, or what a file says of it is none."""
-    if not isinstance(given, Mapping):
+    try:
+        drawn = from_data(Picture, given)
+    except DataError:
         return None
-    png, rows, columns, cells = (given.get(name, 0) for name in ("png", "rows", "columns", "cells"))
-    wide, high = (given.get(name, 1.0) for name in ("wide", "high"))
-    if not all(type(count) is int and 0 < count <= 4096 for count in (rows, columns)) or not isinstance(cells, list):
-        return None
-    if not isinstance(png, str) or not re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", png):
-        return None
-    if not all(isinstance(side, int | float) and math.isfinite(side) and 0 < side <= 2 for side in (wide, high)):
-        return None
-    if not all(isinstance(group, list) and all(type(cell) is int for cell in group) for group in cells):
-        return None
-    drawn = Picture(png, rows, columns, wide, high, cells)
-    return drawn if fits(drawn, features) else None
+    patches = all(0 < count <= MOST_PATCHES for count in (drawn.rows, drawn.columns))
+    sides = all(0 < side <= 2 for side in (drawn.wide, drawn.high))
+    png = re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", drawn.png)
+    return drawn if patches and sides and png and fits(drawn, features) else None
 
 
 # ----- several of them
