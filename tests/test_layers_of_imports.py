@@ -25,6 +25,7 @@ ORDER = [
     "removal",
     "methods",
     "tensors",
+    "measure",
     "checking",
     "estimating",
     "explained",

@@ -15,7 +15,7 @@ import numpy as np
 
 from looprop.errors import InputError
 from looprop.explained import explanation_of
-from looprop.methods.base import Attribution
+from looprop.measure import Measured
 from looprop.methods.loo import LeaveOneOut
 from looprop.models.adapter import Removal
 from looprop.models.features import Divided, FeaturesLike, divide
@@ -193,8 +193,8 @@ def _result(search: _Search, pieces: list[Piece], reasons: dict[tuple[int, ...],
         "removals": search.removals,
         "removal": search.report,
     }
-    attribution = Attribution(np.array([piece.score for piece in pieces]), cost=float(search.removals), details=details)
-    seconds = time.perf_counter() - search.start
-    found = explanation_of(shown, attribution, LeaveOneOut(removal=search.removal), seconds)
+    scores, seconds = np.array([piece.score for piece in pieces]), time.perf_counter() - search.start
+    measured = Measured(scores, float(search.removals), seconds, details=details)
+    found = explanation_of(shown, measured, LeaveOneOut(removal=search.removal))
     options = {"levels": list(search.levels), "removal": search.removal, **vars(limits)}
     return replace(found, method="coarse-to-fine", options=options)
