@@ -16,7 +16,7 @@ from looprop.running.missing import Work
 from looprop.running.model_identity import model_identity
 from looprop.study.job import About, Job, Options
 from looprop.study.kinds.texts.job import PAPER, data_identity, layers_of
-from looprop.study.kinds.texts.layer_plans import only_layer
+from looprop.study.kinds.texts.layers import only_layer
 from looprop.study.kinds.texts.source import TextSource, choose_source
 from looprop.study.spec import Spec
 
