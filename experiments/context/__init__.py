@@ -9,13 +9,8 @@ from looprop.errors import UnknownNameError
 from looprop.models.loading import load_adapter
 from looprop.running.missing import Work
 from looprop.running.model_identity import model_identity
-from looprop.study.claims import JudgedClaim
-from looprop.study.job import About, Job, Options
-from looprop.study.kind import Kind
+from looprop.study import About, Grid, Job, JudgedClaim, Kind, Options, Run, Spec
 from looprop.study.kinds.texts.job import PAPER
-from looprop.study.report.grids import Grid
-from looprop.study.run import Run
-from looprop.study.spec import Spec
 
 from .claims import context_claims
 from .measuring import GENERATED, AnswerTask, measure_answer

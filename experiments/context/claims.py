@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from looprop.study.claims import JudgedClaim, judge_difference
-from looprop.study.run import Run
+from looprop.study import JudgedClaim, Run
+from looprop.study.claims import judge_difference
 
 from .measuring import GENERATED, GIVEN, TOPS
 from .methods import COARSE_TO_FINE, CONTEXT_CITE

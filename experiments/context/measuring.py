@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import LoopropError
-from looprop.evaluation.example import Task
 from looprop.games.values import Floats, Sets, last_marginals
 from looprop.metrics import pearson, spearman
 from looprop.metrics.sources import average_precision, best, linear_datamodeling_score, recall_at, standing_out
@@ -17,6 +16,7 @@ from looprop.models.prompts import language_model
 from looprop.models.subject import Subject, bind
 from looprop.removal.value import SetFunction
 from looprop.running.parts import Row
+from looprop.study import Task
 
 from .asking import SharedGame, held_out
 from .methods import GROUP, KEPT_DOCUMENTS, Situation, run

@@ -7,9 +7,9 @@ import numpy as np
 
 from looprop.metrics import bootstrap_mean
 from looprop.running.parts import Row
-from looprop.study.report.grids import Cells, Grid, Measured
+from looprop.study import Grid, Measured, Run
+from looprop.study.report.grids import Cells
 from looprop.study.report.names import name_of
-from looprop.study.run import Run
 
 from .measuring import GENERATED, GIVEN, MEASURES
 from .methods import ABLATIONS

@@ -6,14 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from looprop.errors import DataError
-from looprop.evaluation.example import Task
 from looprop.running.missing import Work
-from looprop.study.claims import JudgedClaim
-from looprop.study.job import About, Job, Options
-from looprop.study.kind import Kind
-from looprop.study.report.grids import Grid
-from looprop.study.run import Run
-from looprop.study.spec import Spec
+from looprop.study import About, Grid, Job, JudgedClaim, Kind, Options, Run, Spec, Task
 
 from .claims import exhaustive_claims
 from .maskings import masked_models, maskings_hash, read_maskings

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from looprop.evaluation.summary import by_method
 from looprop.metrics import bootstrap_mean
 from looprop.running.parts import Row
-from looprop.study.claims import HARDLY, JudgedClaim, with_interval
+from looprop.study import JudgedClaim, Run
+from looprop.study.claims import HARDLY, with_interval
 from looprop.study.published import published
-from looprop.study.run import Run
 
 from .measuring import OF_POSITIVE, OWN
 from .tables import PAPER_MODEL, ROUNDING, values_of

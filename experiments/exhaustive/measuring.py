@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import softmax
 
-from looprop.evaluation.example import Task
 from looprop.games.orders import exact_limits
 from looprop.games.values import Floats, exact_shapley, first_marginals, last_marginals
 from looprop.metrics import (
@@ -23,6 +22,7 @@ from looprop.metrics import (
     spearman,
 )
 from looprop.running.parts import Row
+from looprop.study import Task
 
 from .maskings import MaskedSentence
 

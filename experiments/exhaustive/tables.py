@@ -7,9 +7,9 @@ import numpy as np
 from looprop.evaluation.summary import by_method
 from looprop.metrics import bootstrap_mean
 from looprop.running.parts import Row
-from looprop.study.report.grids import Cells, Grid, Measured
+from looprop.study import Grid, Measured, Run
+from looprop.study.report.grids import Cells
 from looprop.study.report.names import name_of
-from looprop.study.run import Run
 
 PAPER_MODEL = "bert-base-uncased-SST-2"
 """textattack/bert-base-uncased-SST-2, the model of the paper's study of SST."""

@@ -7,16 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from looprop.errors import UnknownNameError
-from looprop.evaluation.example import Task
 from looprop.running.missing import Work
 from looprop.running.provenance import weights_hash
-from looprop.study.claims import JudgedClaim
-from looprop.study.job import About, Job, Options
-from looprop.study.kind import Kind
-from looprop.study.planted_models import CIRCUITS, planted_model
-from looprop.study.report.grids import Grid
-from looprop.study.run import Run
-from looprop.study.spec import Spec
+from looprop.study import About, Grid, Job, JudgedClaim, Kind, Options, Run, Spec, Task, planted_model
+from looprop.study.planted_models import CIRCUITS
 
 from .case import PlantedCase
 from .measuring import measure_planted

@@ -6,15 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import LoopropError
-from looprop.evaluation.example import Task
 from looprop.measure import ask
 from looprop.methods.registry import make_method
 from looprop.metrics import pearson
 from looprop.models.loading import adapt
 from looprop.models.subject import bind
 from looprop.running.parts import Row
-from looprop.study.planted_models import planted_model
-from looprop.study.spec import Spec
+from looprop.study import Spec, Task, planted_model
 
 from .case import KNOWN, PlantedCase, numbers
 

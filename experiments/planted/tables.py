@@ -4,10 +4,9 @@ import math
 from collections.abc import Sequence
 
 from looprop.running.parts import Row
-from looprop.study.claims import JudgedClaim
-from looprop.study.report.grids import Cells, Grid, Measured
+from looprop.study import Grid, JudgedClaim, Measured, Run
+from looprop.study.report.grids import Cells
 from looprop.study.report.names import name_of
-from looprop.study.run import Run
 
 from .case import KNOWN, PlantedCase, numbers, spelt
 from .measuring import SAME

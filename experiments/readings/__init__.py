@@ -9,14 +9,9 @@ from looprop.errors import DataError
 from looprop.inputs.mnist import load_mnist
 from looprop.running.missing import Work
 from looprop.running.progress import progress_bar
-from looprop.study.claims import JudgedClaim
-from looprop.study.job import About, Job, Options
-from looprop.study.kind import Kind, Picture
+from looprop.study import About, Grid, Job, JudgedClaim, Kind, Options, Picture, Run, Spec
 from looprop.study.kinds.networks.digits import draw_digits
 from looprop.study.kinds.networks.training import Recipe, trained
-from looprop.study.report.grids import Grid
-from looprop.study.run import Run
-from looprop.study.spec import Spec
 
 from .claims import reading_claims
 from .figure import readings_figure

@@ -1,7 +1,7 @@
 """What the grid decides about table 1."""
 
-from looprop.study.claims import JudgedClaim
-from looprop.study.run import Run
+
+from looprop.study import JudgedClaim, Run
 
 from .cells import NUMBERS, cells_of, printed
 from .tables import accuracy_of

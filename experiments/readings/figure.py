@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from looprop.display.figures import QUIET, style
-from looprop.study.run import Run
+from looprop.study import Run
 
 from .cells import NUMBERS, Cell, cells_of, printed
 

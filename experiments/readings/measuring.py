@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looprop.evaluation.example import Task
 from looprop.running.parts import Row
+from looprop.study import Task
 from looprop.study.kinds.networks.linear_attention import LinearAttention
 from looprop.study.kinds.networks.training import Recipe
 

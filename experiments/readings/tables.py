@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from looprop.study import Grid, Measured, Run
 from looprop.study.kinds.networks.training import accuracies
-from looprop.study.report.grids import Cells, Grid, Measured
-from looprop.study.run import Run
+from looprop.study.report.grids import Cells
 
 from .cells import NUMBERS, Cell, Value, cells_of, effects, printed
 

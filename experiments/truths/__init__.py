@@ -6,12 +6,7 @@ text in features -> both references, computed or known -> each method's r to bot
 from collections.abc import Sequence
 
 from looprop.errors import DataError
-from looprop.study.claims import JudgedClaim
-from looprop.study.job import Job, Options
-from looprop.study.kind import Kind, Picture
-from looprop.study.report.grids import Grid
-from looprop.study.run import Run
-from looprop.study.spec import Spec
+from looprop.study import Grid, Job, JudgedClaim, Kind, Options, Picture, Run, Spec
 
 from .claims import truth_claims
 from .job import second_reference, truth_job

@@ -12,9 +12,9 @@ from looprop.evaluation.summary import values_of
 from looprop.metrics import Estimate, bootstrap_mean, holm, paired_test
 from looprop.naming import split_name
 from looprop.running.parts import Row
-from looprop.study.claims import ALPHA, JudgedClaim, with_interval
+from looprop.study import JudgedClaim, Run
+from looprop.study.claims import ALPHA, with_interval
 from looprop.study.report.names import name_of
-from looprop.study.run import Run
 
 from .measuring import METRICS
 

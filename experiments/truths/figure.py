@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 
 from looprop.display.figures import QUIET, style
 from looprop.naming import split_name
+from looprop.study import Run
 from looprop.study.report.names import name_of
-from looprop.study.run import Run
 
 from .measuring import METRICS
 

@@ -14,11 +14,10 @@ from looprop.models.loading import load_adapter
 from looprop.naming import split_name
 from looprop.running.missing import Work
 from looprop.running.model_identity import model_identity
-from looprop.study.job import About, Job, Options
+from looprop.study import About, Job, Options, Spec
 from looprop.study.kinds.texts.job import PAPER, data_identity, layers_of
-from looprop.study.kinds.texts.layer_plans import only_layer
+from looprop.study.kinds.texts.layers import only_layer
 from looprop.study.kinds.texts.source import TextSource, choose_source
-from looprop.study.spec import Spec
 
 from .known import read_known
 from .measuring import METRICS, Protocol, TruthTask, measure_truths

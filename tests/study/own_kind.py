@@ -5,15 +5,10 @@ from pathlib import Path
 CODE = '''
 """Squares: the area of each side."""
 
-from dataclasses import dataclass
 from functools import partial
 
 from looprop.errors import DataError
-from looprop.evaluation.example import Task
-from looprop.study.claims import JudgedClaim
-from looprop.study.job import About, Job
-from looprop.study.kind import Kind
-from looprop.study.report.grids import Grid, Measured
+from looprop.study import About, Grid, Job, JudgedClaim, Kind, Measured, Task
 
 from .measuring import Side, measure
 

@@ -116,7 +116,7 @@ def test_without_a_clone_the_error_says_where_they_are(installed: None, tmp_path
         ("empty", None, "it holds no __init__.py with its KIND"),
         ("texts", "KIND = 1", "called like a Python module, and not networks, texts, toys, got 'texts'"),
         ("an.other", "KIND = 1", "called like a Python module"),
-        ("nothing", "", "must hold an instance of a subclass of looprop.study.kind.Kind as KIND"),
+        ("nothing", "", "must hold an instance of a subclass of looprop.study.Kind as KIND"),
         ("raises", "1 / 0", "cannot load .*: ZeroDivisionError: division by zero"),
     ],
 )

@@ -3,6 +3,7 @@
     spec (specs/*.yaml) -> kind (kinds/) -> run -> claims and tables -> report (report/)
 
 What is computed for one example, and what is said about the rows, one kind knows; everything else is the same for all.
+A kind in a folder of its own needs the classes that stand here: Kind, Job, About, Task, Grid, Measured, JudgedClaim.
 """
 
 from typing import TYPE_CHECKING
@@ -10,10 +11,15 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
+    from looprop.evaluation.example import Task as Task
     from looprop.study.audit_cases import audit_case as audit_case
+    from looprop.study.claims import JudgedClaim as JudgedClaim
     from looprop.study.experiments import experiment_names as experiment_names
+    from looprop.study.job import About as About, Job as Job, Options as Options
+    from looprop.study.kind import Kind as Kind, Picture as Picture
     from looprop.study.kinds import load_kind as load_kind
     from looprop.study.planted_models import planted_model as planted_model
+    from looprop.study.report.grids import Grid as Grid, Measured as Measured
     from looprop.study.report.writing import write_report as write_report
     from looprop.study.reproducing import reproduce as reproduce
     from looprop.study.run import Run as Run, read_run as read_run
@@ -23,10 +29,15 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
+        "looprop.evaluation.example": "Task",
         "audit_cases": "audit_case",
+        "claims": "JudgedClaim",
         "experiments": "experiment_names",
+        "job": "About Job Options",
+        "kind": "Kind Picture",
         "kinds": "load_kind",
         "planted_models": "planted_model",
+        "report.grids": "Grid Measured",
         "report.writing": "write_report",
         "reproducing": "reproduce",
         "run": "Run read_run",

@@ -31,8 +31,8 @@ def experiment_names() -> list[str]:
 
 def source_folders() -> dict[str, Path]:
     """The folders of experiments in the clone that looprop is imported from, by name; none for an installed wheel."""
-    place = _ROOT / "experiments"
-    if not (_ROOT / "pyproject.toml").is_file() or not (_ROOT / "src" / "looprop").is_dir() or not place.is_dir():
+    project, place = _ROOT / "pyproject.toml", _ROOT / "experiments"
+    if not project.is_file() or not place.is_dir() or 'name = "looprop"' not in project.read_text(encoding="utf-8"):
         return {}
     return {path.name: path for path in place.iterdir() if (path / SPEC).is_file()}
 

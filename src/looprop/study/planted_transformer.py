@@ -127,12 +127,9 @@ class _BlockModule(nn.Module):
     def __init__(self, block: Block, features: Sequence[str]) -> None:
         super().__init__()
         self.heads, self.width = len(block.heads), max(len(head.asks) for head in block.heads)
-        filled = [(*head.asks, *({},) * (self.width - len(head.asks))) for head in block.heads]
-        self.query = _linear([weights for asks in filled for weights in asks], features)
-        filled = [(*head.finds, *({},) * (self.width - len(head.finds))) for head in block.heads]
-        self.key = _linear([weights for finds in filled for weights in finds], features)
-        filled = [(head.copies, *({},) * (self.width - 1)) for head in block.heads]
-        self.value = _linear([weights for copies in filled for weights in copies], features)
+        self.query = _linear(self._padded([head.asks for head in block.heads]), features)
+        self.key = _linear(self._padded([head.finds for head in block.heads]), features)
+        self.value = _linear(self._padded([(head.copies,) for head in block.heads]), features)
         self.output = nn.Linear(self.heads * self.width, len(features), bias=False, dtype=torch.float64)
         with torch.no_grad():
             self.output.weight.zero_()
@@ -153,6 +150,9 @@ class _BlockModule(nn.Module):
         if self.reads is not None:
             stream = stream + self.writes(torch.relu(self.reads(stream)))
         return stream
+
+    def _padded(self, of_heads: Sequence[tuple[Weights, ...]]) -> list[Weights]:
+        return [weights for own in of_heads for weights in (*own, *({},) * (self.width - len(own)))]
 
     def _split(self, rows: Tensor) -> Tensor:
         return rows.reshape(*rows.shape[:2], self.heads, self.width).transpose(1, 2)

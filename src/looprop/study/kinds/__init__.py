@@ -81,5 +81,5 @@ def _kind_of(module: Any) -> "Kind":
 
     kind = getattr(module, "KIND", None)
     if not isinstance(kind, Kind):
-        raise DataError(f"{module.__file__} must hold an instance of a subclass of looprop.study.kind.Kind as KIND")
+        raise DataError(f"{module.__file__} must hold an instance of a subclass of looprop.study.Kind as KIND")
     return kind

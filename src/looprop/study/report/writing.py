@@ -10,9 +10,7 @@ from looprop.errors import DataError
 from looprop.files import check_folder_place, to_json, write_whole
 from looprop.study.report.contents import contents_of
 from looprop.study.report.html import html_report
-from looprop.study.report.latex import to_latex
-from looprop.study.report.markdown import markdown_report
-from looprop.study.report.numbers import numbers_csv
+from looprop.study.report.text import markdown_report, numbers_csv, to_latex
 from looprop.study.run import Run, read_run
 
 

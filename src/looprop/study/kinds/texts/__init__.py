@@ -9,8 +9,7 @@ from looprop.study.job import Job, Options
 from looprop.study.kind import Kind, Picture
 from looprop.study.kinds.texts.claims import baseline_claims
 from looprop.study.kinds.texts.job import text_job
-from looprop.study.kinds.texts.layer_claims import layer_claims
-from looprop.study.kinds.texts.layer_tables import layer_tables
+from looprop.study.kinds.texts.layer_report import layer_claims, layer_tables
 from looprop.study.kinds.texts.tables import text_tables
 from looprop.study.report.grids import Grid
 from looprop.study.run import Run

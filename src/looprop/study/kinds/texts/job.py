@@ -17,8 +17,7 @@ from looprop.running.missing import Work
 from looprop.running.model_identity import model_identity
 from looprop.running.store import read_store
 from looprop.study.job import About, Job, Options
-from looprop.study.kinds.texts.entropy import measure_with_entropy
-from looprop.study.kinds.texts.layer_plans import layer_plans
+from looprop.study.kinds.texts.layers import layer_plans, measure_with_entropy
 from looprop.study.kinds.texts.source import choose_source
 from looprop.study.spec import DataSpec, Spec
 

@@ -1,4 +1,4 @@
-"""What the paper claims about RQ3: in which layers bypassing softmax helps."""
+"""What a run layer by layer shows (RQ3): its tables, and what the paper claims about where bypassing softmax helps."""
 
 import math
 
@@ -10,15 +10,40 @@ from looprop.evaluation.summary import by_method, values_of
 from looprop.metrics import spearman
 from looprop.study.claims import ALPHA, JudgedClaim, judge_difference
 from looprop.study.kinds.texts.claims import ATTNLRP, CP_LRP
-from looprop.study.kinds.texts.entropy import defined_mean, layer_entropy
-from looprop.study.kinds.texts.layer_plans import first_layers, only_layer
+from looprop.study.kinds.texts.layers import defined_mean, first_layers, from_layer, layer_entropy, only_layer
+from looprop.study.kinds.texts.tables import main_table, other_metrics
 from looprop.study.published import PAPER_LAYERS, published
+from looprop.study.report.grids import Cells, Grid, Measured
 from looprop.study.run import Run
 
 PEAKS = (6, 10)
 """The text of the paper says that single layers peak around these of its twelve; its own table says 10, 9, 7."""
 SAME_SCORES = 1e-4
 """Scores that differ by less are the same but for rounding."""
+
+
+def layer_tables(run: Run) -> list[Grid]:
+    """All tables of a run layer by layer."""
+    evaluation, every = run.evaluation(), range(1, run.layers + 1)
+    methods = {
+        "AttnLRP and CP-LRP": ["loo", "attnlrp", "cp-lrp"],
+        "CP-LRP in the first k layers": [first_layers(k) for k in every],
+        "CP-LRP from layer k on": [from_layer(k) for k in reversed(every)],
+        "CP-LRP in one layer": [only_layer(k) for k in every],
+    }
+    return [
+        *(main_table(run, evaluation, own, title) for title, own in methods.items()),
+        _entropies(run),
+        other_metrics(evaluation),
+    ]
+
+
+def _entropies(run: Run) -> Grid:
+    rows: list[Cells] = [
+        [f"layer {k}", Measured(float(entropy), digits=3)] for k, entropy in enumerate(layer_entropy(run), 1)
+    ]
+    note = "The entropy of attention rows as a share of its maximum, averaged over heads, rows and examples: 1 is flat."
+    return Grid("Mean attention entropy", ["layer", "entropy"], rows, note)
 
 
 def layer_claims(run: Run) -> list[JudgedClaim]:
