@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import DataError, InputError
-from looprop.methods.players import Players
+from looprop.methods.parts.players import Players
 
 Floats = NDArray[np.float64]
 FIELDS = ("text", "target", "groups", "stays", "shapley", "errors", "loo", "output", "nothing", "evaluations")

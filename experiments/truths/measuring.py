@@ -13,7 +13,7 @@ from looprop.evaluation.example import Task
 from looprop.games.values import last_marginals
 from looprop.measure import LONGEST_ERROR, ask
 from looprop.methods.base import Method
-from looprop.methods.players import Players, players_of
+from looprop.methods.parts.players import Players, players_of
 from looprop.metrics import matters, pearson
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject, bind

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from looprop.errors import InputError
 from looprop.measure import Measured
 from looprop.methods.base import Method
-from looprop.methods.players import players_of
+from looprop.methods.parts.players import players_of
 from looprop.metrics.correlation import MINIMUM_FEATURES
 from looprop.metrics.mattering import matters
 from looprop.metrics.trust import CONFIDENCE, LEAST, Places, estimate_r, places_to_check
@@ -91,7 +91,7 @@ def features_apart(subject: Subject) -> list[int]:
     a causal model, which are its attention sink and its read-out, and what the tokenizer added, from both ends.
     """
     encoded, features = subject.encoded, subject.features
-    special = [i for i, group in enumerate(features) if all(encoded.special[p] for p in group)]
+    special = [i for i, added in enumerate(subject.special) if added]
     from_both_ends = [special[k // 2] if k % 2 == 0 else special[-1 - k // 2] for k in range(len(special))]
     first_and_last = [(0,), (len(encoded) - 1,)] if subject.adapter.causal else []
     ends = [features.index(group) for group in first_and_last if group in features]
@@ -109,7 +109,7 @@ def _same(subject: Subject, score: float, truth: float) -> bool:
 
 
 def _special(subject: Subject, places: Places) -> NDArray[np.bool_]:
-    return np.array([all(subject.encoded.special[p] for p in subject.features[i]) for i in places], dtype=bool)
+    return np.array(subject.special, dtype=bool)[places]
 
 
 def _matters(subject: Subject, value: SetFunction, places: Places, truth: NDArray[np.float64]) -> bool | None:

@@ -48,7 +48,7 @@ def explanation_of(
         label=subject.target.label,
         text=encoded.text,
         offsets=spans,
-        special=[all(encoded.special[i] for i in g) for g in groups],
+        special=subject.special,
         word_ids=[encoded.word_ids[g[0]] for g in groups],
         residual=found.residual,
         cost=found.cost + (check.cost if check is not None else 0.0),

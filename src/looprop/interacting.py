@@ -7,7 +7,7 @@ import numpy as np
 from looprop.errors import InputError
 from looprop.games.interactions import candidate_pairs, pair_interactions
 from looprop.games.values import first_marginals, last_marginals
-from looprop.methods.players import Keep, check_game_options, players_of
+from looprop.methods.parts.players import Keep, check_game_options, players_of
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject, named_features
 from looprop.result.pairs import ALL, Interactions

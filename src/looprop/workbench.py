@@ -16,7 +16,7 @@ from looprop.interacting import MOST, interactions_of
 from looprop.methods.base import Method
 from looprop.methods.default import by_default
 from looprop.methods.names import DEFAULT
-from looprop.methods.players import Keep
+from looprop.methods.parts.players import Keep
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter, Removal
 from looprop.models.answers import Answer, answered, answered_from

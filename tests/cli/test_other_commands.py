@@ -12,7 +12,7 @@ from looprop.evaluation.evaluate import evaluate
 from looprop.evaluation.gallery import measured_explanations
 from looprop.evaluation.result import Evaluation
 from looprop.inputs.examples import Example, make_dataset
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 from looprop.workbench import load
 
 TEXTS = ["the film is not good", "a very bad movie", "unbelievable fun"]

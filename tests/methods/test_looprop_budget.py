@@ -140,7 +140,7 @@ def test_more_passes_than_a_decoder_has_rows_are_leave_one_out(name: str) -> Non
 def test_rows_go_to_large_effects_of_removals_that_are_felt_much(name: str) -> None:
     """A row of a variant is worth its effect times all that the removal is felt; by a literal greedy loop."""
     subject, length, budget = subject_of(name, length=24), 24, 11
-    size = first_order(subject.afresh(), "attnlrp").size.double().numpy()
+    size = first_order(subject.alone(), "attnlrp").size.double().numpy()
     worth = {(i, j): size[j, i] * sum(size[:, i]) for i in range(1, length) for j in range(i + 1, length - 1)}
     rows = {i: set(range(1, length)) if i == 0 else {length - 1} for i in range(length)}
     left = (budget - 3) * length - sum(map(len, rows.values()))

@@ -165,7 +165,7 @@ def _explained(
 
     method = make_method(name)
     subject = bench.subject(said, features=features, within=within)
-    _tell_cost(subject, name)
+    _tell_cost(subject, method)
     if split_name(name)[0] != LOO:
         with progress(name):
             return explain_subjects([subject], method)[0], 0
@@ -204,20 +204,14 @@ def _left_out(subject: "Subject", method: "Method") -> tuple[list[bool], float]:
     return known.tolist(), time.perf_counter() - start
 
 
-def _tell_cost(subject: "Subject", name: str) -> None:
+def _tell_cost(subject: "Subject", method: "Method") -> None:
     """What is to come, from one forward pass that is timed."""
     count, start = len(subject.features), time.perf_counter()
     subject.adapter.predict(subject.encoded)
     each = time.perf_counter() - start
-    removes = {LOO: count, "alone": count + 1, "both-ends": 2 * count + 1}.get(split_name(name)[0])
-    where = f"{count} features, {len(subject.encoded)} tokens"
-    if removes is None:
-        from looprop.methods.names import CATALOGUE
-
-        say(f"{where}: {name} costs {CATALOGUE[split_name(name)[0]].cost} forward passes of about {each:.2g} s")
-        return
-    hint = "; -m looprop or -m attnlrp is cheaper, --features paragraph has fewer" if removes * each > LONG else ""
-    say(f"{where}: {removes} forward passes, at most about {max(1, round(removes * each))} s{hint}")
+    passes, where = method.passes(subject), f"{count} features, {len(subject.encoded)} tokens"
+    hint = "; -m looprop or -m attnlrp is cheaper, --features paragraph has fewer" if passes * each > LONG else ""
+    say(f"{where}: {passes:.0f} forward passes, at most about {max(1, round(passes * each))} s{hint}")
 
 
 def _show(result: "Explanation | ExplanationMatrix", *, html: Path | None, json_: bool, no_color: bool) -> None:

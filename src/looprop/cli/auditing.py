@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from looprop.auditing.defaults import METHODS, steps
+from looprop.auditing.defaults import steps
 from looprop.auditing.rewrites.catalogue import CATALOGUE, check_rewrites
 from looprop.cli.arguments import check_methods, check_place, read_data
 from looprop.cli.options import (
@@ -87,7 +87,7 @@ def audit(
     Without --method: all, integrated gradients with 5 steps. A rewrite that cannot be proven to compute the same is
     refused.
     """
-    methods = check_methods(method or list(METHODS))
+    methods = check_methods(method) if method else None
     rewrites = check_rewrites(rewrite or CATALOGUE)
     check_place(html, ".html")
     chosen = choose_engine(engine, address, workers)

@@ -13,7 +13,7 @@ from looprop.errors import InputError
 from looprop.evaluation.setup import Setup
 from looprop.games.orders import Limits, order_limits
 from looprop.measure import Measured
-from looprop.methods.players import Players, players_of
+from looprop.methods.parts.players import Players, players_of
 from looprop.metrics import matters, removal_sets
 from looprop.models.subject import Subject
 from looprop.running.parts import Row
@@ -75,7 +75,7 @@ def measure_common(
     """
     before = _computed(subject)
     needs = setup.needs
-    special = np.array([all(subject.encoded.special[i] for i in group) for group in subject.features])
+    special = np.array(subject.special)
     own = _players(subject, setup)
     game = own if grouped.features == subject.features else _players(grouped, setup)
     plays = np.zeros(len(grouped.features), dtype=bool)

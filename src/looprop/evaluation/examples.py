@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from looprop.evaluation.summary import is_reference
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 from looprop.metrics import YARDSTICKS, get_metric
 from looprop.naming import split_name
 from looprop.result.explanation import Explanation

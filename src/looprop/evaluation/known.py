@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import InputError
-from looprop.methods.players import players_of
+from looprop.methods.parts.players import players_of
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 from looprop.removal.value import SetFunction

@@ -113,6 +113,11 @@ class Subject:
         return self.prediction.logits.dtype
 
     @property
+    def special(self) -> list[bool]:
+        """Which features are made of nothing but what the tokenizer added."""
+        return [all(self.encoded.special[i] for i in group) for group in self.features]
+
+    @property
     def probability(self) -> float | None:
         """How likely the model finds the target, where it gives probabilities."""
         return self.target.probability(self.prediction.logits) if self.adapter.one_is_true else None

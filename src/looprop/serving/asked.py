@@ -40,7 +40,7 @@ class Asked:
     @property
     def special(self) -> list[bool]:
         """Which features the tokenizer added."""
-        return [all(self.subject.encoded.special[i] for i in group) for group in self.subject.features]
+        return self.subject.special
 
     def describe(self) -> dict[str, Any]:
         """The input with its features, the target and its value."""

@@ -52,19 +52,8 @@ class LooProp(Method):
     cost = "at most F"
     kind = "effect"
     coarse = "looprop[rows=2]"
-    order = 20
     inputs = ("text", "image")
     removes_by = "attention-mask"
-    limits = """
-        *Claims:* an estimate of leave-one-out, exact in a few rows, to first order in the rest.
-
-        Do not trust it
-
-        - beyond leave-one-out itself: all of that section applies;
-        - where removal has a large effect through rows that it does not carry: the first-order part is a slope. `rows=`
-          and `refine=` buy exactness, `e.details["rows"]` says what it got;
-        - outside Transformers: there must be attention whose keys can be barred.
-        """
 
     def __init__(
         self,
@@ -87,6 +76,14 @@ class LooProp(Method):
         if budget is not None and (rows is not None or refine is not None):
             raise InputError("a budget decides about rows and refine by itself: give it, or these")
         self.rows, self.refine, self.backward, self.budget = rows, refine, backward, budget
+
+    def passes(self, subject: Subject) -> float:
+        """The budget, or what rows and true values come to."""
+        count, length = len(subject.features), len(subject.encoded)
+        if self.rows is None and self.refine is None:
+            return min(count, passes_of(USUAL if self.budget is None else self.budget, count))
+        rows = length if self.rows == "all" else USUAL_ROWS if self.rows is None else self.rows
+        return FIRST_PASS + rows * count / length + (self.refine or 0)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """One estimate per subject."""

@@ -8,6 +8,7 @@ as the words of a template. Context that is no feature (a given continuation) st
 """
 
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import InputError, UnknownNameError
+from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 from looprop.removal.value import SetFunction
@@ -103,8 +105,7 @@ def _name(subject: Subject, feature: int) -> str:
 def players_of(subject: Subject, *, keep: Keep = "special", removal: Removal | None = None) -> Players:
     """The game of a subject."""
     value = SetFunction(subject, removal=removal)
-    special = [all(subject.encoded.special[i] for i in group) for group in subject.features]
-    stays = np.array([], dtype=np.int64) if keep == "none" else np.flatnonzero(special)
+    stays = np.array([], dtype=np.int64) if keep == "none" else np.flatnonzero(subject.special)
     if keep not in WORDS:
         stays = np.union1d(stays, named_features(subject, keep)).astype(np.int64)
     if not len(stays) and value.removal != "zero":
@@ -139,3 +140,58 @@ def named_features(subject: Subject, keep: Keep) -> list[int]:
         elif part != "special":
             raise UnknownNameError("kept feature", str(part), {*names, *WORDS})
     return found
+
+
+class GameMethod(Method):
+    """The base of methods that ask what sets of features are worth.
+
+    keep: what always stays beside what the tokenizer added. removal: how features are removed.
+    """
+
+    text_options = frozenset({"keep"})
+    shares_removals = True
+
+    def __init__(self, *, keep: Keep = "special", removal: Removal | None = None) -> None:
+        self.keep = check_game_options(keep, removal)
+        self.removal = removal
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """One score per feature."""
+        return [self.play(subject, players_of(subject, keep=self.keep, removal=self.removal)) for subject in subjects]
+
+    @abstractmethod
+    def play(self, subject: Subject, players: Players) -> Attribution:
+        """The scores of one subject, from its game."""
+
+
+class SampledGame(GameMethod):
+    """The base of methods that fit a model to sampled sets. samples: evaluations. seed: of the lot."""
+
+    kind = "share"
+    cost = "samples"
+
+    def __init__(
+        self, *, samples: int = 128, keep: Keep = "special", removal: Removal | None = None, seed: int = 0
+    ) -> None:
+        super().__init__(keep=keep, removal=removal)
+        self.samples, self.seed = whole_number("samples", samples, 3), whole_number("seed", seed, 0)
+
+    def passes(self, subject: Subject) -> float:
+        """As many as samples."""
+        return float(self.samples)
+
+    def play(self, subject: Subject, players: Players) -> Attribution:
+        """One coefficient per feature."""
+        scores = players.spread(self.fit(players))
+        return Attribution(scores, cost=float(self.samples), details=players.about)
+
+    @abstractmethod
+    def fit(self, players: Players) -> NDArray[np.float64]:
+        """The coefficients of the players."""
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """A whole number of at least so much; anything else raises."""
+    if type(value) is not int or value < least:
+        raise InputError(f"{name} must be an integer >= {least}, got {value!r}")
+    return value

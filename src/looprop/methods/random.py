@@ -20,10 +20,6 @@ class RandomScores(Method):
     cost = "0"
     kind = "none"
     reads_target = False
-    order = 90
-    limits = """
-        Nothing is claimed. A method that does not beat them on your data says nothing about your model there.
-        """
 
     def __init__(self, *, seed: int = 0) -> None:
         if not isinstance(seed, int) or seed < 0:
