@@ -118,9 +118,9 @@ def measured_rates(models: list[str], *, quick: bool) -> list[dict[str, Any]]:
     import transformers
 
     from benchmarks.set_function import random_ids, subject_of
-    from looprop.models.causal_lm import CausalLanguageModel
-    from looprop.models.text_classifier import TextClassifier
-    from looprop.removal.set_function import SetFunction
+    from looprop.models.heads.causal_lm import CausalLanguageModel
+    from looprop.models.heads.text_classifier import TextClassifier
+    from looprop.removal.value import SetFunction
 
     torch.manual_seed(0)
     torch.set_num_threads(1)

@@ -8,7 +8,7 @@ import pytest
 
 import looprop
 from looprop.evaluation import Evaluation
-from looprop.explanation import Explanation, Explanations
+from looprop.result import Explanation, Explanations
 from tiny import tiny_classifier, tiny_decoder, wordpiece
 from tiny_heads import bench as bench_of
 

@@ -17,19 +17,15 @@ ORDER = [
     "games",
     "metrics",
     "display",
-    "explanation_check",
-    "explanation_data",
-    "explanation_pairs",
-    "explanation_view",
-    "explanation",
     "inputs",
-    "explanation_matrix",
+    "result",
     "intercept",
     "propagation",
     "models",
     "removal",
     "methods",
     "tensors",
+    "measure",
     "checking",
     "estimating",
     "explained",
@@ -78,12 +74,24 @@ def upward(source: str, *, where: str, package: list[str]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
-def test_no_upward_import(path: Path) -> None:
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    assert parts[0] in ORDER, f"{parts[0]} is new: give it a place in ORDER of {Path(__file__).name}"
-    found = upward(path.read_text(encoding="utf-8"), where=parts[0], package=["looprop", *parts[:-1]])
-    assert not found, f"{'/'.join(parts)} imports from a layer above it: {'; '.join(found)}"
+def parts_of(path: Path) -> tuple[str, ...]:
+    """Folders and name of a file of the package."""
+    return path.relative_to(PACKAGE).with_suffix("").parts
+
+
+def test_every_room_has_a_place_in_the_order() -> None:
+    assert {parts_of(path)[0] for path in FILES} <= set(ORDER), f"give new rooms a place in {Path(__file__).name}"
+
+
+def test_no_upward_import() -> None:
+    found = [
+        f"{'/'.join(parts_of(path))}, {wrong}"
+        for path in FILES
+        for wrong in upward(
+            path.read_text(encoding="utf-8"), where=parts_of(path)[0], package=["looprop", *parts_of(path)[:-1]]
+        )
+    ]
+    assert not found, "imports from a layer above"
 
 
 # Who may derive from torch's own mode: the base of all others, and the mode that propagates relevance.
@@ -122,14 +130,16 @@ def own_modes(source: str) -> list[str]:
     return [of.name for of in classes if any(names_in(ast.unparse(base)) & modes for base in of.bases)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
-def test_the_adapter_owns_its_model_and_modes_have_one_base(path: Path) -> None:
-    room, source = path.relative_to(PACKAGE).with_suffix("").parts[0], path.read_text(encoding="utf-8")
-    if room != "models":
-        named = names_in(source) & adapters()
-        assert not named, f"{sorted(named)}: outside models/ nobody asks of which kind a model is"
-    if room not in MODES:
-        assert not own_modes(source), f"{own_modes(source)}: derive from looprop.intercept.mode.InterceptMode"
+def test_the_adapter_owns_its_model() -> None:
+    kinds, outside = adapters(), [path for path in FILES if parts_of(path)[0] != "models"]
+    found = {"/".join(parts_of(path)): names_in(path.read_text(encoding="utf-8")) & kinds for path in outside}
+    assert not {name: named for name, named in found.items() if named}, "outside models/ nobody asks for the kind"
+
+
+def test_modes_have_one_base() -> None:
+    outside = [path for path in FILES if parts_of(path)[0] not in MODES]
+    found = {"/".join(parts_of(path)): own_modes(path.read_text(encoding="utf-8")) for path in outside}
+    assert not {name: own for name, own in found.items() if own}, "derive from looprop.intercept.mode.InterceptMode"
 
 
 def test_the_check_sees_adapters_and_modes() -> None:
@@ -141,7 +151,7 @@ def test_the_check_sees_adapters_and_modes() -> None:
 
 
 def test_no_room_is_named_like_a_public_function() -> None:
-    rooms = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in FILES}
+    rooms = {parts_of(path)[0] for path in FILES}
     assert not rooms & PUBLIC_FUNCTIONS, "a room of that name would hide the function of looprop once it is imported"
 
 

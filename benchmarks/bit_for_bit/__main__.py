@@ -1,12 +1,14 @@
 """Every number that looprop gives, bit for bit, before and after a change of its insides. Uses public names only.
 
     python -m benchmarks.bit_for_bit write FILE.json [--only REGEX]       compute and write sections whose name matches
-    python -m benchmarks.bit_for_bit compare A.json B.json [--ignore REGEX] [--limit N]
+    python -m benchmarks.bit_for_bit compare A.json B.json [--ignore REGEX] [--limit N] [--tolerance T]
                                                     what differs, and by how much; exit code 1 if anything does
 
 Floats are written as float.hex, prefixed "f:", so that nothing is lost and NaN equals NaN. A call that refuses is
 written as its error's class and message. An entry is "section/model/input/method"; a path inside an entry follows
-after " . ". It takes about two minutes of CPU time.
+after " . ". Times, paths and versions are left out; --ignore "cost" leaves out costs in a comparison. --tolerance 1e-6
+passes over numbers that differ by so much of the largest number of the same list. Experiments read LOOPROP_DATA.
+It takes about six minutes of CPU time.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.bit_for_bit.answering import answers, catalogue, checks, heads, matrices, packed_lists, pairs
 from benchmarks.bit_for_bit.comparing import compare
 from benchmarks.bit_for_bit.explaining import (
     Entries,
@@ -38,6 +41,8 @@ from benchmarks.bit_for_bit.measuring import (
     explanations,
 )
 from benchmarks.bit_for_bit.plain import without_lines
+from benchmarks.bit_for_bit.reproducing import experiments
+from benchmarks.bit_for_bit.saving import saved_files
 from benchmarks.bit_for_bit.tensors import attribute, errors, relevance
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -58,6 +63,15 @@ SECTIONS: dict[str, Callable[[], Entries]] = {
     "evaluate vit": evaluate_vit,
     "audit": audits,
     "command line": command_line,
+    "catalogue": catalogue,
+    "heads": heads,
+    "answers": answers,
+    "matrices": matrices,
+    "pairs": pairs,
+    "checks": checks,
+    "packed lists": packed_lists,
+    "saved files": saved_files,
+    "experiments": experiments,
 }
 
 
@@ -109,11 +123,12 @@ def main() -> None:
     comparing.add_argument("other")
     comparing.add_argument("--ignore", default="")
     comparing.add_argument("--limit", type=int, default=60)
+    comparing.add_argument("--tolerance", type=float, default=0.0)
     given = parser.parse_args()
     if given.command == "write":
         write(given.file, given.only)
     else:
-        sys.exit(compare(given.one, given.other, given.ignore, given.limit))
+        sys.exit(compare(given.one, given.other, given.ignore, given.limit, given.tolerance))
 
 
 if __name__ == "__main__":

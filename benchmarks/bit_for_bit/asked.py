@@ -146,6 +146,37 @@ def few() -> list[Asked]:
     return chosen
 
 
+# What `methods` leaves out: the other methods of the catalogue, and options that are newer.
+CATALOGUE: list[Asked] = [
+    ("shapley", {"samples": 40}),
+    ("shapley", {"samples": 40, "by": "orders", "seed": 3, "tolerance": 0.3}),
+    ("shapley", {"samples": 40, "keep": "none"}),
+    ("fast-shapley", {}),
+    ("fast-shapley", {"budget": 16, "seed": 2}),
+    ("alone", {}),
+    ("alone", {"keep": "none", "removal": "delete"}),
+    ("both-ends", {}),
+    ("both-ends", {"loo": "looprop"}),
+    ("kernel-shap", {"samples": 40}),
+    ("kernel-shap", {"samples": 40, "seed": 1, "removal": "delete"}),
+    ("lime", {"samples": 40}),
+    ("gim", {}),
+    ("gim", {"temperature": 1.0, "baseline": "pad"}),
+    ("pa-lrp", {}),
+    ("libragrad", {}),
+    ("generic-attention", {}),
+    ("attention-norm", {}),
+    ("attention-norm", {"residual": False}),
+    ("value-zeroing", {}),
+    ("attnlrp", {"linear": "gamma", "gamma": 0.5}),
+    ("attnlrp", {"linear": "alpha-beta"}),
+    ("cp-lrp", {"bias": "shared"}),
+]
+# The methods of `methods`, without their options.
+BARE: list[Asked] = [("loo", {}), ("looprop", {}), ("looprop", {"rows": 0}), ("looprop", {"budget": 6})]
+BARE += [("attnlrp", {}), ("cp-lrp", {}), ("lrp[cp=2:]", {}), ("grad-x-input", {}), ("ig", {"steps": 4})]
+BARE += [("rollout", {}), ("random", {})]
+
 # By name, options in brackets: what an evaluation takes.
 EVALUATED = [
     "loo",

@@ -25,12 +25,23 @@ def number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def compare(one: str, other: str, ignore: str, limit: int) -> int:
+def largest_numbers(values: dict[str, Any]) -> dict[str, float]:
+    """The largest absolute number of each list, by its path without indices."""
+    found: dict[str, float] = {}
+    for path, value in values.items():
+        own = number(value)
+        if own is not None and math.isfinite(own):
+            place = re.sub(r"\[\d+\]", "", path)
+            found[place] = max(found.get(place, 0.0), abs(own))
+    return found
+
+
+def compare(one: str, other: str, ignore: str, limit: int, tolerance: float = 0.0) -> int:
     with open(one, encoding="utf-8") as a, open(other, encoding="utf-8") as b:
         before, after = json.load(a), json.load(b)
     skip = re.compile(ignore) if ignore else None
     differing: dict[str, list[str]] = {}
-    largest = compared = 0.0
+    largest = compared = tolerated = 0.0
     for key in sorted(before.keys() | after.keys()):
         if skip and skip.search(key):
             continue
@@ -42,6 +53,7 @@ def compare(one: str, other: str, ignore: str, limit: int) -> int:
         if first == second:
             continue
         lines = []
+        scales = largest_numbers(first)
         for path in dict.fromkeys((*first, *second)):
             if (skip and skip.search(f"{key} . {path}")) or (
                 path in first and path in second and first[path] == second[path]
@@ -51,6 +63,10 @@ def compare(one: str, other: str, ignore: str, limit: int) -> int:
             p, q = number(x), number(y)
             if p is not None and q is not None:
                 apart = abs(p - q)
+                scale = scales.get(re.sub(r"\[\d+\]", "", path), 0.0)
+                if apart <= tolerance * scale:
+                    tolerated = max(tolerated, apart / scale)
+                    continue
                 relative = apart / max(abs(p), abs(q)) if apart else 0.0
                 largest = max(largest, relative) if not math.isnan(relative) else math.inf
                 lines.append(f"{path}: {p!r} -> {q!r} (by {apart:.3g}, relative {relative:.3g})")
@@ -66,11 +82,13 @@ def compare(one: str, other: str, ignore: str, limit: int) -> int:
             print(f"    and {len(lines) - 6} more")
     if len(differing) > limit:
         print(f"and {len(differing) - limit} more entries: --limit shows them")
+    if tolerated:
+        print(f"tolerated differences of at most {tolerated:.3g} of the largest number of the same list")
     total = sum(not (skip and skip.search(key)) for key in before.keys() | after.keys())
     if differing:
         print(
             f"{len(differing)} of {total} entries differ; the largest relative difference of numbers is {largest:.3g}"
         )
         return 1
-    print(f"equal bit for bit: {total} entries, {int(compared)} values")
+    print(f"equal {'but for these' if tolerated else 'bit for bit'}: {total} entries, {int(compared)} values")
     return 0

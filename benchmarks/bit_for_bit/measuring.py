@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.bit_for_bit.asked import DEMO, EVALUATED, METRICS, REMOVALS, REWRITES, WHOLE_DEMO
 from benchmarks.bit_for_bit.explaining import Entries
 from benchmarks.bit_for_bit.models import PAIR, TEXTS, bert, llama, others, plain_modules, vit
-from benchmarks.bit_for_bit.plain import audited, explained, measured, packed
+from benchmarks.bit_for_bit.plain import audited, explained, measured, packed, timeless, without_time
 
 
 def evaluate_embedded() -> Entries:
@@ -175,8 +175,8 @@ def explanations() -> Entries:
     import looprop
 
     m = looprop.load()
-    found = m.explain(DEMO[:3], "cp-lrp")
-    exact = m.explain(DEMO[:3], "loo")
+    found = without_time(m.explain(DEMO[:3], "cp-lrp"))
+    exact = without_time(m.explain(DEMO[:3], "loo"))
     for i, (e, loo) in enumerate(zip(found, exact, strict=True)):
         yield f"{i}/repr", lambda e=e: repr(e)
         yield f"{i}/correlation", lambda e=e, loo=loo: packed([e.correlation(loo), e.words().correlation(loo.words())])
@@ -216,12 +216,6 @@ def command_line() -> Entries:
         ["audit", "--json", "--limit", "1", "-m", "loo", "-m", "cp-lrp", "demo"],
         ["explain", text, "-m", "cp-lpr"],
     ]
-
-    def timeless(value: Any) -> Any:
-        dropped = {"seconds", "cpu_seconds", "started", "versions", "hardware"}
-        if isinstance(value, dict):
-            return {k: timeless(v) for k, v in value.items() if k not in dropped}
-        return [timeless(v) for v in value] if isinstance(value, list) else value
 
     def run(arguments: list[str]) -> Any:
         environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}

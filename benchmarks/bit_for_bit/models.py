@@ -48,7 +48,7 @@ def wordpiece() -> Any:
     return hf.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
-def byte_level() -> Any:
+def byte_level(corpus: list[str] = CORPUS) -> Any:
     import transformers as hf
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
@@ -60,7 +60,7 @@ def byte_level() -> Any:
     trainer = trainers.BpeTrainer(
         vocab_size=300, special_tokens=["<|end|>"], initial_alphabet=alphabet, show_progress=False
     )
-    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.train_from_iterator(corpus, trainer)
     return hf.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token="<|end|>", eos_token="<|end|>", pad_token="<|end|>"
     )

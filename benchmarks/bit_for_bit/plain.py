@@ -47,6 +47,31 @@ def packed(value: Any) -> Any:
     return f"<{type(value).__name__}>"
 
 
+def timeless(value: Any) -> Any:
+    """Plain data without what differs from run to run: times, versions and the machine."""
+    dropped = {"seconds", "cpu_seconds", "started", "finished", "versions", "hardware"}
+    if isinstance(value, dict):
+        return {k: timeless(v) for k, v in value.items() if k not in dropped}
+    return [timeless(v) for v in value] if isinstance(value, list) else value
+
+
+def without_time(result: Any) -> Any:
+    """A result whose seconds are 0, so that its pages and files are the same from run to run."""
+    if isinstance(result, list):
+        return type(result)(map(without_time, result))
+    if isinstance(result, Mapping):
+        return type(result)({name: without_time(own) for name, own in result.items()})
+    changed: dict[str, Any] = {"seconds": 0.0} if hasattr(result, "seconds") else {}
+    if hasattr(result, "matrix"):
+        changed = {"explanation": without_time(result.explanation)}
+    if hasattr(result, "rows") and hasattr(result, "frames"):
+        changed["rows"] = [{**row, "seconds": 0.0} for row in result.rows]
+        changed["frames"] = {name: without_time(frame) for name, frame in result.frames.items()}
+    if isinstance(getattr(result, "about", None), dict):
+        changed["about"] = timeless(result.about)
+    return dataclasses.replace(result, **changed)
+
+
 def explained(e: Any) -> dict[str, Any]:
     """An explanation without its time."""
     values = {f.name: getattr(e, f.name) for f in dataclasses.fields(e) if f.name != "seconds"}

@@ -14,7 +14,7 @@ from looprop.models.adapter import Adapter
 from looprop.models.answers import answered_from
 from looprop.models.prompts import language_model
 from looprop.models.subject import Subject, bind
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.running.parts import Row
 from looprop.study import Task
 

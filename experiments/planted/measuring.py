@@ -1,12 +1,12 @@
 """What every method says of one case."""
 
 import math
-import warnings
 
 import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import LoopropError
+from looprop.measure import ask
 from looprop.methods.registry import make_method
 from looprop.metrics import pearson
 from looprop.models.loading import adapt
@@ -31,13 +31,8 @@ def measure_planted(spec: Spec, task: Task) -> list[Row]:
     rows: list[Row] = []
     for method in spec.methods:
         subject = bind(adapter, case.text, target="yes")
-        scores, error = np.full(len(words) + 1, np.nan), ""
-        try:
-            with warnings.catch_warnings():  # that integrated gradients leave something over is seen in their sum
-                warnings.simplefilter("ignore", UserWarning)
-                scores = make_method(method).attribute([subject])[0].scores
-        except LoopropError as refused:
-            error = str(refused)
+        (found,) = ask(make_method(method), [subject], catch=(LoopropError,), record=True)
+        scores = np.full(len(words) + 1, np.nan) if found.scores is None else found.scores
         rows.append(
             {
                 "example": task.id,
@@ -47,7 +42,7 @@ def measure_planted(spec: Spec, task: Task) -> list[Row]:
                 **{f"r to {name}": _agreement(scores[1:], truth[name]) for name in ("loo", "shapley")},
                 **{f"error to {name}": _apart(scores[1:], truth[name]) for name in KNOWN},
                 "scores": scores.tolist(),
-                "error": error,
+                "error": "" if found.raised is None else str(found.raised),
             }
         )
     return rows

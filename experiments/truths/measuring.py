@@ -1,8 +1,6 @@
 """What every method says of one text, and how far that agrees with each reference."""
 
 import math
-import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import LoopropError
-from looprop.evaluation.example import LONGEST_ERROR, Task
+from looprop.evaluation.example import Task
 from looprop.games.values import last_marginals
+from looprop.measure import LONGEST_ERROR, ask
 from looprop.methods.base import Method
 from looprop.methods.players import Players, players_of
 from looprop.metrics import matters, pearson
@@ -102,17 +101,11 @@ def _references(players: Players, protocol: Protocol) -> References:
 
 
 def _asked(task: TruthTask, label: str, method: Method, subject: Subject, players: Players, truth: References) -> Row:
-    start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        try:
-            (found,) = method.attribute([subject.alone()])
-        except LoopropError as error:
-            return _row(task, label, error=str(error)[:LONGEST_ERROR])
-    seconds = time.perf_counter() - start
-    scores = np.asarray(found.scores)[players.players]
-    note = "; ".join(str(warning.message) for warning in said)
-    return _row(task, label, scores, truth, cost=float(found.cost), seconds=seconds, note=note)
+    (found,) = ask(method, [subject.alone()], catch=(LoopropError,), record=True)
+    if found.scores is None:
+        return _row(task, label, error=str(found.raised)[:LONGEST_ERROR])
+    scores, note = found.scores[players.players], "; ".join(found.warnings)
+    return _row(task, label, scores, truth, cost=float(found.cost), seconds=found.seconds, note=note)
 
 
 def _row(

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import InputError
-from looprop.explanation_check import Check
-from looprop.methods.base import Attribution, Method
+from looprop.measure import Measured
+from looprop.methods.base import Method
 from looprop.methods.players import players_of
 from looprop.metrics.correlation import MINIMUM_FEATURES
 from looprop.metrics.mattering import matters
@@ -19,7 +19,8 @@ from looprop.metrics.trust import CONFIDENCE, LEAST, Places, estimate_r, places_
 from looprop.models.adapter import Removal
 from looprop.models.agreement import rounding
 from looprop.models.subject import Subject
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
+from looprop.result.check import Check
 
 
 def check_count(check: int | None) -> None:
@@ -28,13 +29,13 @@ def check_count(check: int | None) -> None:
         raise InputError(f"check must be an integer >= {LEAST}: how many true leave-one-out values, got {check!r}")
 
 
-def checked(subject: Subject, attribution: Attribution, method: Method, check: int | None) -> Check | None:
+def checked(subject: Subject, measured: Measured, method: Method, check: int | None) -> Check | None:
     """What `check` true values say of the scores; None asks for no more than what is known already, and gives a check
     only where the method has computed leave-one-out of every feature.
     """
-    scores = np.asarray(attribution.scores, dtype=np.float64)
-    removal = removal_of(subject, method)
-    computed = subject.known.values.get((removal, "float32"))
+    assert measured.scores is not None
+    scores, removal = measured.scores, removal_of(subject, method)
+    computed = subject.cache.values.get((removal, "float32"))
     if check is None and (computed is None or len(computed.by_subset) < len(scores)):
         return None
     if not np.isfinite(scores).all() or len(scores) < MINIMUM_FEATURES:
@@ -54,7 +55,7 @@ def checked(subject: Subject, attribution: Attribution, method: Method, check: i
     truth = subject.output - value(without[places])
     whole = None if check is None else _matters(subject, value, places, truth)
     # True values that the method put into its scores say nothing of its other scores.
-    told = {*own.tolist(), *attribution.details.get("known", ())}
+    told = {*own.tolist(), *measured.details.get("known", ())}
     put_in = [i for i, t in zip(places.tolist(), truth, strict=True) if i in told and _same(subject, scores[i], t)]
     found = estimate_r(scores, places.tolist(), truth, apart=[*apart, *put_in], seed=seed)
     return Check(
@@ -104,7 +105,7 @@ def seed_of(subject: Subject) -> int:
 
 
 def _same(subject: Subject, score: float, truth: float) -> bool:
-    return abs(score - truth) <= rounding(subject.known.size, subject.known.dtype)
+    return abs(score - truth) <= rounding(subject.size, subject.dtype)
 
 
 def _special(subject: Subject, places: Places) -> NDArray[np.bool_]:

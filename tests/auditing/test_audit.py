@@ -116,6 +116,14 @@ def test_what_depends_on_the_function_alone_is_invariant(family: str) -> None:
     assert {result.verdicts[name].word for name in EXACT} == {"invariant"}
 
 
+def test_looprop_is_invariant_whatever_carries_its_first_order() -> None:
+    methods = [f"looprop[rows=0;backward={backward}]" for backward in ("gradient", "norm", "attnlrp", "cp")]
+    methods += ["looprop[rows=2]", "looprop[rows=2;refine=2]", "looprop[budget=5]"]
+    result = looprop.audit(*bench("bert"), methods, checks=False)
+    assert {row.method for row in result.rows} == set(methods)
+    assert not [row for row in result.rows if row.refused or row.change > 1e-9]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "family", "roberta distilbert electra albert modernbert mpnet gpt2 qwen3 gemma3 gpt-neox".split()

@@ -9,8 +9,8 @@ import pytest
 from cli.conftest import Run
 from looprop import load
 from looprop.display import visible
-from looprop.explanation_matrix import ExplanationMatrix
 from looprop.removal import set_function
+from looprop.result import ExplanationMatrix
 
 DOCUMENTS = {"a.txt": "The film is good . It was fun .", "b.txt": "the movie was bad .", "c.txt": "not very good ."}
 QUESTION = "is the film good ?"

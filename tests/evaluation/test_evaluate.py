@@ -89,6 +89,18 @@ def test_chunks_are_removed_together_and_their_score_is_the_sum_of_their_tokens(
     assert row["morf"] == pytest.approx(np.mean(naive_curve(tiny, text, groups, order)), abs=1e-5)
 
 
+def test_a_short_last_chunk_counts_by_its_sum_not_by_its_mean(tiny: Workbench) -> None:
+    text = next(text for text in TEXTS if len(tiny.tokenizer(text)["input_ids"]) % 4 in (1, 2))
+    count = len(tiny.tokenizer(text)["input_ids"])
+    groups = [list(range(start, min(start + 4, count))) for start in range(0, count, 4)]
+    last = len(groups) - 1
+    scores = [1.5 if g == last else 1.0 + 0.1 * g for g, group in enumerate(groups) for _ in group]
+    given = looprop.evaluate(tiny, [text], [], ["morf", "lerf"], scores={"mine": [scores]}, curve_features="chunk:4")
+    order = [*range(last - 1, -1, -1), last]  # the last has the largest scores and the smallest sum
+    assert given.rows[0]["morf"] == pytest.approx(np.mean(naive_curve(tiny, text, groups, order)), abs=1e-5)
+    assert given.rows[0]["lerf"] == pytest.approx(np.mean(naive_curve(tiny, text, groups, order[::-1])), abs=1e-5)
+
+
 def test_leave_one_out_costs_one_pass_per_token_and_agrees_with_itself(result: Evaluation) -> None:
     for row in rows_of(result, "loo"):
         assert row["loo-r"] == pytest.approx(1.0)

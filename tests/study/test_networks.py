@@ -14,7 +14,7 @@ from looprop.evaluation.setup import Setup
 from looprop.inputs.mnist import load_mnist
 from looprop.propagation import reference
 from looprop.running.parts import Row
-from looprop.study import load_spec, parse_spec, reproduce, write_report
+from looprop.study import Run, load_spec, parse_spec, reproduce, write_report
 from looprop.study.experiments import experiment_text
 from looprop.study.kinds.networks.digits import draw_digits, shrink
 from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
@@ -156,6 +156,21 @@ def test_a_small_run_with_its_report(digits: Path, tmp_path: Path) -> None:
     report = (tmp_path / "run" / "report.md").read_text(encoding="utf-8")
     assert "0.7865" in report
     assert "subset: 2 of 20" in report
+
+
+@pytest.mark.parametrize(("means", "negative"), [((-0.4, -0.3), True), ((0.4, 0.3), False), ((-0.4, 0.1), False)])
+def test_integrated_gradients_are_against_leave_one_out_where_every_seed_is(
+    means: tuple[float, float], negative: bool
+) -> None:
+    rows = [
+        {"example": f"seed {seed}/{i}", "method": "ig", "network": LEFT, "seed": seed, "error": "", "l-r": 1.0}
+        | {"loo-r-paper": mean + 0.01 * i}
+        for seed, mean in enumerate(means)
+        for i in (-1, 1)
+    ]
+    run = Run(Path(), {"identity": {"spec": load_spec("bilinear").to_dict()}}, rows)
+    judged = {claim.claim: claim for claim in run.claims()}
+    assert judged["IG correlates negatively with LOO on these networks"].holds is negative
 
 
 def test_rows_are_told_apart_by_their_seed() -> None:

@@ -25,7 +25,7 @@ from looprop.cli.options import (
     Workers,
     choose_engine,
 )
-from looprop.cli.shell import command, load_reader, output, progress, quiet_libraries, say
+from looprop.cli.shell import command, hand_out, load_reader, output, progress, quiet_libraries, say
 from looprop.study.experiments import AUDIT_CASES
 
 if TYPE_CHECKING:
@@ -110,13 +110,7 @@ def audit(
         from looprop.running.engines import describe
 
         say(f"computed on {describe(account)}")
-    if html is not None:
-        say(f"wrote {result.save(html)}")
-    if json_:
-        from looprop.files import to_json
-
-        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
-    else:
+    if not hand_out(result, html, json_=json_):
         show_audit(result, no_color=no_color)
 
 

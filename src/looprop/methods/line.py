@@ -15,10 +15,9 @@ from torch.nn.functional import pad
 from looprop.errors import LoopropError, ModelError
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.fewer_rows import ReadRowsMode
-from looprop.intercept.products import ProductsMode
 from looprop.models.agreement import rounding
 from looprop.models.subject import Subject
-from looprop.removal.shortcuts.choose import attention_sites_of, program, proven
+from looprop.removal.trust import Disagreement, attention_sites_of, booked, guarded, program
 
 Baseline = Literal["zero", "pad", "mask"]
 # On fewer positions there is too little to leave out.
@@ -31,6 +30,7 @@ class Line:
     """From the baseline to the input, at the word embeddings or at the input tensor itself."""
 
     def __init__(self, subject: Subject, baseline: Baseline, keep_special: bool) -> None:
+        subject.check_version()
         self.subject, encoded = subject, subject.encoded
         # A table may scale what it hands out (Gemma): the line runs between look-ups, and scaling is linear.
         self.end = subject.adapter.explained_values(encoded)
@@ -93,7 +93,7 @@ class Line:
 
     def _fewer_rows(self, shape: torch.Size, cut: int) -> AbstractContextManager[object]:
         if not cut:
-            return ProductsMode() if self.subject.adapter.explained_weight is not None else nullcontext()
+            return nullcontext()
         read = self.subject.answer_rows
         rows = slice(0, read.first) if read.first else slice(-read.last, None)
         return ReadRowsMode(cut, shape, lambda hidden: hidden[:, rows], partial(_asked_by, rows))
@@ -107,8 +107,13 @@ class Line:
         sites, read = attention_sites_of(subject), subject.answer_rows
         if not sites or not (read.first or read.last) or subject.reads_a_part or program(subject).decides:
             return 0
-        agreed = proven(subject, f"line, cut at {sites}", partial(self._agrees, sites))
-        return sites if agreed and self._ends_right(sites) else 0
+        return guarded(
+            subject,
+            f"line, cut at {sites}",
+            prove=partial(self._agrees, sites),
+            run=partial(self._ends_right, sites),
+            plain=lambda _: 0,
+        )
 
     def _agrees(self, sites: int) -> bool:
         """Does the middle of the line have the same gradient with the last layer cut?"""
@@ -119,19 +124,19 @@ class Line:
         except Exception:  # a model that takes no such rows
             return False
         apart = float((found - wanted).abs().max())
-        same = abs(value - other) <= rounding(self.subject.known.size, self.subject.known.dtype)
+        same = abs(value - other) <= rounding(self.subject.size, self.subject.dtype)
         return same and apart <= GRADIENT_AGREEMENT * float(wanted.abs().max())
 
-    def _ends_right(self, sites: int) -> bool:
-        """Does the end of the line, with the last layer cut, answer what the model itself does? Asked of every input:
-        a proof is of another one, and from which row an answer is read may go by token ids.
+    def _ends_right(self, sites: int) -> int:
+        """After how many sites to cut; raises `Disagreement` where the end of the line, cut so, is not the model's
+        prediction. Asked of every input: a proof is of another one, and from which row an answer is read may go by
+        token ids.
         """
-        try:
-            with torch.no_grad():
-                found = float(self._run(self.end, sites)[0])
-        except Exception:  # rows are missing that this input is read from
-            return False
-        return not self.subject.differs(found)
+        with booked(self.subject, passes=1), torch.no_grad():
+            found = float(self._run(self.end, sites)[0])
+        if self.subject.differs(found):
+            raise Disagreement(f"the end of the line gives {found:.6g}, the model itself {self.subject.output:.6g}")
+        return sites
 
 
 def _asked_by(rows: slice, call: AttentionCall, last: bool) -> Tensor:

@@ -10,7 +10,7 @@ from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 from looprop.removal.many_texts import compute_together
-from looprop.removal.set_function import Precision, SetFunction
+from looprop.removal.value import Precision, SetFunction
 
 
 class LeaveOneOut(Method):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from looprop.errors import InputError, UnknownNameError
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 
 Keep = str | Sequence[int | str]
 """What always stays: "special" (special tokens, or the first token where there is none), "none" (nothing: for tensors

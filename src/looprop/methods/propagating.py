@@ -13,10 +13,11 @@ from torch import Tensor
 from looprop.errors import InputError, ModelError
 from looprop.methods.base import Attribution
 from looprop.models.adapter import Adapter
+from looprop.models.ledger import BATCHES, PADDING
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 from looprop.propagation.tape import Tape, unseen
-from looprop.removal.sentinels import EVERY
+from looprop.removal.trust import Disagreement, guarded
 
 # A batch holds at most this many tokens, so that the activations kept for the backward pass stay small.
 TOKENS = 4096
@@ -44,16 +45,14 @@ def propagate(
     """
     if readout not in ("word", "sum", "positions"):
         raise InputError(f"readout must be 'word', 'sum' or 'positions', got {readout!r}")
-    found: dict[int, tuple[NDArray[np.float64], float]] = {}
+    found: dict[int, NDArray[np.float64]] = {}
     for batch in batches(subjects):
-        scores, values = _checked([subjects[i] for i in batch], plan, readout, combine)
-        found |= dict(zip(batch, zip(scores, values, strict=True), strict=True))
+        found |= dict(zip(batch, _checked([subjects[i] for i in batch], plan, readout, combine), strict=True))
     sharing = Counter(id(s.encoded) for s in subjects)  # all targets of one input share its forward pass
     attributions = []
     for i, subject in enumerate(subjects):
-        own, value = found[i]
-        output = value if subject.known.output is None else subject.known.output
-        residual = output - float(own.sum()) if complete else None
+        own = found[i]
+        residual = subject.output - float(own.sum()) if complete else None
         attributions.append(Attribution(own, cost=2.0 + 1.0 / sharing[id(subject.encoded)], residual=residual))
     return attributions
 
@@ -96,35 +95,35 @@ def _apart(one: Subject, other: Subject) -> bool:
     )
 
 
-def _checked(
-    subjects: Sequence[Subject], plan: Plan, readout: str, combine: Combine
-) -> tuple[list[NDArray[np.float64]], list[float]]:
-    """The scores of a batch, and the values of their targets. What a row answers in it must be what its input answers
-    by itself; a row that does not is run again alone, and the model gets no such batch any more.
-
-    Whoever asks by a text or a tensor has that answer: it told the target. Of subjects whose target was given and whose
-    answer nobody knows, the first batch of a model and every eighth are asked for it.
+def _checked(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Combine) -> list[NDArray[np.float64]]:
+    """The scores of a batch. Each row must be answered as its input is by itself; where one is not, all run alone, and
+    the model gets no such batch any more.
     """
-    scores, values = _propagate(subjects, plan, readout, combine)
+    subjects[0].check_version()
     lengths = {id(s.encoded): len(s.encoded) for s in subjects}
-    facts = subjects[0].adapter.facts
-    # Of a batch that was filled up every row is asked.
-    unknown = len(set(lengths.values())) == 1 and any(s.known.output is None for s in subjects)
-    kind = ("under the engine" if len(lengths) == 1 else "a batch under the engine", 0)
-    before = facts.runs.get(kind, 0)
-    for i, subject in enumerate(subjects):
-        if unknown and before % EVERY and subject.known.output is None:
-            continue
-        if len(lengths) > 1 and subject.differs(values[i]):
-            if len(set(lengths.values())) > 1:
-                facts.padding = False
-            else:
-                facts.one_by_one = True
-            (scores[i],), (values[i],) = _propagate([subject], plan, readout, combine)
-        subject.check_route(values[i], "under the engine")
-    if unknown:
-        facts.runs[kind] = before + 1  # a run that was refused does not count
-    return scores, values
+    if len(lengths) == 1:
+        return _of_one_input(subjects, plan, readout, combine)
+
+    def together() -> list[NDArray[np.float64]]:
+        scores, values = _propagate(subjects, plan, readout, combine)
+        for subject, value in zip(subjects, values, strict=True):
+            if subject.differs(value):
+                raise Disagreement("an input is answered otherwise in a batch than alone")
+        return scores
+
+    def one_by_one(_: str) -> list[NDArray[np.float64]]:
+        return [_of_one_input([subject], plan, readout, combine)[0] for subject in subjects]
+
+    name = PADDING if len(set(lengths.values())) > 1 else BATCHES
+    return guarded(subjects[0], name, prove=None, run=together, plain=one_by_one)
+
+
+def _of_one_input(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Combine) -> list[NDArray[np.float64]]:
+    """The scores of one input under one or more targets; refused where it is answered otherwise under the engine."""
+    scores, values = _propagate(subjects, plan, readout, combine)
+    for subject, value in zip(subjects, values, strict=True):
+        subject.check_route(value, "under the engine")
+    return scores
 
 
 def _propagate(

@@ -10,7 +10,7 @@ from looprop.explained import explain_subjects
 from looprop.methods.base import Method
 from looprop.methods.names import CATALOGUE
 from looprop.naming import split_name
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.serving.asked import Asked
 from looprop.serving.worker import Level
 

@@ -11,65 +11,36 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
-    from looprop.evaluation.example import Task
-    from looprop.study.audit_cases import audit_case
-    from looprop.study.claims import JudgedClaim
-    from looprop.study.experiments import experiment_names
-    from looprop.study.job import About, Job, Options
-    from looprop.study.kind import Kind, Picture
-    from looprop.study.kinds import load_kind
-    from looprop.study.planted_models import planted_model
-    from looprop.study.report.grids import Grid, Measured
-    from looprop.study.report.writing import write_report
-    from looprop.study.reproducing import reproduce
-    from looprop.study.run import Run, read_run
-    from looprop.study.spec import Spec, load_spec, parse_spec
+    from looprop.evaluation.example import Task as Task
+    from looprop.study.audit_cases import audit_case as audit_case
+    from looprop.study.claims import JudgedClaim as JudgedClaim
+    from looprop.study.experiments import experiment_names as experiment_names
+    from looprop.study.job import About as About, Job as Job, Options as Options
+    from looprop.study.kind import Kind as Kind, Picture as Picture
+    from looprop.study.kinds import load_kind as load_kind
+    from looprop.study.planted_models import planted_model as planted_model
+    from looprop.study.report.grids import Grid as Grid, Measured as Measured
+    from looprop.study.report.writing import write_report as write_report
+    from looprop.study.reproducing import reproduce as reproduce
+    from looprop.study.run import Run as Run, read_run as read_run
+    from looprop.study.spec import Spec as Spec, load_spec as load_spec, parse_spec as parse_spec
 
 # Imported when first used, so that `looprop --help` does not wait for torch.
-_HOMES = {
-    "About": "looprop.study.job",
-    "Grid": "looprop.study.report.grids",
-    "Job": "looprop.study.job",
-    "JudgedClaim": "looprop.study.claims",
-    "Kind": "looprop.study.kind",
-    "Measured": "looprop.study.report.grids",
-    "Options": "looprop.study.job",
-    "Picture": "looprop.study.kind",
-    "Run": "looprop.study.run",
-    "Spec": "looprop.study.spec",
-    "Task": "looprop.evaluation.example",
-    "audit_case": "looprop.study.audit_cases",
-    "experiment_names": "looprop.study.experiments",
-    "load_kind": "looprop.study.kinds",
-    "load_spec": "looprop.study.spec",
-    "parse_spec": "looprop.study.spec",
-    "planted_model": "looprop.study.planted_models",
-    "read_run": "looprop.study.run",
-    "reproduce": "looprop.study.reproducing",
-    "write_report": "looprop.study.report.writing",
-}
-
-__all__ = [
-    "About",
-    "Grid",
-    "Job",
-    "JudgedClaim",
-    "Kind",
-    "Measured",
-    "Options",
-    "Picture",
-    "Run",
-    "Spec",
-    "Task",
-    "audit_case",
-    "experiment_names",
-    "load_kind",
-    "load_spec",
-    "parse_spec",
-    "planted_model",
-    "read_run",
-    "reproduce",
-    "write_report",
-]
-
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "looprop.evaluation.example": "Task",
+        "audit_cases": "audit_case",
+        "claims": "JudgedClaim",
+        "experiments": "experiment_names",
+        "job": "About Job Options",
+        "kind": "Kind Picture",
+        "kinds": "load_kind",
+        "planted_models": "planted_model",
+        "report.grids": "Grid Measured",
+        "report.writing": "write_report",
+        "reproducing": "reproduce",
+        "run": "Run read_run",
+        "spec": "Spec load_spec parse_spec",
+    },
+)

@@ -16,7 +16,6 @@ from looprop.methods.base import Attribution, Method
 from looprop.methods.looprop.budget import FIRST_PASS, USUAL, exact_is_as_quick, passes_of
 from looprop.methods.looprop.estimates import (
     FirstEstimate,
-    NotCarried,
     Places,
     Scores,
     first_estimate,
@@ -25,10 +24,10 @@ from looprop.methods.looprop.estimates import (
     with_rows,
 )
 from looprop.methods.looprop.first_order import Backward, FirstOrder, first_order, refuse_others
-from looprop.methods.looprop.rows import can_carry
+from looprop.methods.looprop.rows import carried
 from looprop.methods.looprop.spending import spend
 from looprop.models.subject import Subject
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 
 # How many rows `refine=` alone goes with.
 USUAL_ROWS = 8
@@ -132,30 +131,32 @@ class LooProp(Method):
         value = SetFunction(subject, removal="attention-mask")
         first = first_estimate(subject, first_order(subject, self.backward or "gradient"))
         subject.check_route(first.start.output, "under the engine")
-        scores, carried, known, said = _estimate(subject, first, None if rows == "all" else rows * count, refine)
+        scores, pairs, known, said = _estimate(subject, first, None if rows == "all" else rows * count, refine)
         if len(known):
             scores[known] = true_values(value, known)
-        details: dict[str, Any] = {"rows": carried / count, **_known(first, scores, known), **said}
-        return Attribution(scores, cost=FIRST_PASS + carried / length + len(known), details=details)
+        details: dict[str, Any] = {"rows": pairs / count, **_known(first, scores, known), **said}
+        return Attribution(scores, cost=FIRST_PASS + pairs / length + len(known), details=details)
 
 
 def _estimate(
     subject: Subject, first: FirstEstimate, pairs: int | None, refine: int
 ) -> tuple[Scores, float, Places, dict[str, str]]:
     """Scores, pairs carried, whose true value is to be computed, and what has to be said of it."""
-    reason, known = "", first.order()[:refine]
-    if pairs != 0 and can_carry(subject, first.start):
-        try:
-            return *with_rows(subject, first, pairs, known), known, {}
-        except NotCarried as found:
-            reason = f": {found}"
-            subject.adapter.facts.lost["carried rows"] = str(found)
-    if pairs is None:
-        raise InputError(
-            f"rows of {subject.adapter.name} cannot be carried on their own{reason}: use method='loo', or refine="
-        )
-    scores = first.scores.copy() if refine else with_mean(first.scores, first.reads)
-    return scores, 0.0, known, {"fell_back": f"rows{reason}"} if reason else {}
+    known = first.order()[:refine]
+
+    def without(reason: str) -> tuple[Scores, float, Places, dict[str, str]]:
+        said = f"rows: {reason}" if reason else "rows"
+        if pairs is None:
+            why = f": {reason}" if reason else ""
+            raise InputError(
+                f"rows of {subject.adapter.name} cannot be carried on their own{why}: use method='loo', or refine="
+            )
+        scores = first.scores.copy() if refine else with_mean(first.scores, first.reads)
+        return scores, 0.0, known, {"fell_back": said} if reason else {}
+
+    if pairs == 0:
+        return without("")
+    return carried(subject, first.start, lambda: (*with_rows(subject, first, pairs, known), known, {}), without)
 
 
 def _exact(value: SetFunction, why: str) -> Attribution:

@@ -15,6 +15,7 @@ import torch
 from looprop.errors import ClusterError, ModelError
 from looprop.models.adapter import Adapter, Origin
 from looprop.models.loading import load_adapter
+from looprop.removal.trust import limit_batches
 from looprop.running.engines import LOADED_FROM_FOLDER
 from looprop.running.identity import compare
 from looprop.running.model_identity import model_identity
@@ -73,7 +74,7 @@ def unpack_work(parcel: Parcel, device: torch.device) -> Any:
             adapter: Adapter = load_again(*rest, device=device) if kind == "named" else pickle.loads(rest[0])
             adapter.model.to(device)
             if device.type == "cuda":
-                adapter.facts.batch_positions = positions_that_fit(adapter, torch.cuda.mem_get_info(device)[0])
+                limit_batches(adapter, positions_that_fit(adapter, torch.cuda.mem_get_info(device)[0]))
             return adapter
 
     return Unpickler(io.BytesIO(parcel.content)).load()

@@ -1,11 +1,9 @@
 """A report's tables as text: Markdown, LaTeX with booktabs, and the numbers as CSV for other programs."""
 
-import csv
-import io
-import math
 import re
 from collections.abc import Sequence
 
+from looprop.result.writers import Record, to_csv
 from looprop.study.report.contents import Contents, run_facts
 from looprop.study.report.grids import Grid, Measured
 
@@ -82,22 +80,16 @@ def latex(text: str) -> str:
     return "".join(_SPELT.get(c, f"\\{c}" if c in "&%$#_{}" else f"{{{c}}}" if c in "[]" else c) for c in text)
 
 
-def numbers_csv(contents: Sequence[Contents]) -> str:
+def numbers_csv(contents: Sequence[Contents]) -> bytes:
     """One line per number of every table. Low and high are its interval, or its lowest and highest seed."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    rows: list[Record] = []
     for own in contents:
         for grid in own.tables:
             for row in grid.rows:
                 label = " ".join(cell for cell in row[:2] if not isinstance(cell, Measured))
                 for name, cell in zip(grid.header, row, strict=True):
                     if isinstance(cell, Measured):
-                        writer.writerow([own.run.data_title, grid.title, label, name, *_values(cell)])
-    return file.getvalue()
-
-
-def _values(cell: Measured) -> list[float | str]:
-    """Nothing where a value is unknown."""
-    values = (cell.value, cell.low, cell.high, cell.count, cell.paper)
-    return ["" if value is None or math.isnan(value) else value for value in values]
+                        values = (cell.value, cell.low, cell.high, cell.count, cell.paper)
+                        line = (own.run.data_title, grid.title, label, name, *values)
+                        rows.append(dict(zip(COLUMNS, line, strict=True)))
+    return to_csv(rows, COLUMNS)

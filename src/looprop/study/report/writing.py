@@ -32,7 +32,7 @@ def write_report(run_folder: str | Path, *more: str | Path, out: str | Path | No
     files = {
         "report.md": markdown_report(contents).encode(),
         "tables.tex": "\n".join(tables).encode(),
-        "summary.csv": numbers_csv(contents).encode(),
+        "summary.csv": numbers_csv(contents),
     }
     if len(runs) == 1 and kind.evaluates:
         files["summary.json"] = to_json(runs[0].evaluation().to_dict())

@@ -7,7 +7,7 @@ from typing import Any
 
 from looprop.errors import InputError
 from looprop.evaluation.example import Task, evaluate_example
-from looprop.evaluation.known_loo import KnownLoo, known_loo
+from looprop.evaluation.known import KnownReference, known_loo
 from looprop.evaluation.setup import Setup
 from looprop.inputs.examples import Dataset
 from looprop.models.adapter import Adapter
@@ -78,7 +78,7 @@ def data_identity(data: Dataset, limit: int | None) -> dict[str, Any]:
     }
 
 
-def _taken_over(folder: Path, fixed: Mapping[str, Any]) -> dict[str, KnownLoo]:
+def _taken_over(folder: Path, fixed: Mapping[str, Any]) -> dict[str, KnownReference]:
     """Leave-one-out of another run, which must have had the same model and the same way to choose and remove."""
     run = read_store(folder)
     before = run.manifest["identity"]
