@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import DataError, InputError
+from looprop.evaluation.known import check_values
 from looprop.methods.parts.players import Players
 
 Floats = NDArray[np.float64]
 FIELDS = ("text", "target", "groups", "stays", "shapley", "errors", "loo", "output", "nothing", "evaluations")
-ROUNDING = 1e-4
-"""Two machines round differently, by this at most, relative to the size of the values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +72,9 @@ def taken_over(known: Mapping[str, Any], players: Players) -> References:
     without = np.ones(len(own), dtype=bool)
     without[int(np.abs(loo).argmax())] = False
     nothing, less = players(np.stack([np.zeros(len(own), dtype=bool), without]))
-    found = np.array([subject.output, nothing, subject.output - less, subject.output - nothing])
-    wanted = np.array([known["output"], known["nothing"], loo[~without][0], shapley.sum()])
-    apart = float(np.abs(found - wanted).max())
-    if apart > ROUNDING * max(1.0, float(np.abs(wanted).max()), float(np.abs(shapley).sum())):
-        raise InputError(f"the known references are not those of this model and text: they are off by {apart:.2g}")
+    found = [subject.output, nothing, subject.output - less, subject.output - nothing]
+    wanted = [known["output"], known["nothing"], loo[~without][0], shapley.sum()]
+    check_values(found, wanted, "references are", float(np.abs(shapley).sum()))
     return References(loo, shapley, float(errors.max()), float(known["nothing"]), float(known["evaluations"]))
 
 

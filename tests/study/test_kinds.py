@@ -70,6 +70,7 @@ def test_a_run_of_a_folder_is_reported_where_the_folder_is_named(
     code, said = looprop("report", "run")
     assert code == 1
     assert "unknown kind of experiment 'squares'" in said
+    assert "named by --experiment FOLDER" in said
     assert not (tmp_path / "ran").exists()
     code, said = looprop("report", "run", "--experiment", "squares")
     assert code == 0, said

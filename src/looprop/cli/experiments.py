@@ -10,6 +10,7 @@ import typer
 
 from looprop.cli.options import Address, Debug, Engine, Limit, Model, Seed, Workers, choose_engine
 from looprop.cli.shell import command, progress, quiet_libraries, say
+from looprop.errors import DataError, UnknownNameError
 from looprop.study import experiment_names
 
 
@@ -123,7 +124,10 @@ def report(
         from looprop.study import load_kind
 
         load_kind(experiment)
-    _write(run, out)
+    try:
+        _write(run, out)
+    except UnknownNameError as error:
+        raise DataError(f"{error}; the folder of an experiment of your own is named by --experiment FOLDER") from error
 
 
 def _write(runs: list[Path], out: Path | None) -> None:

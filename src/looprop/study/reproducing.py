@@ -8,7 +8,8 @@ from looprop.files import check_folder_place
 from looprop.running.engines import Engine, get_engine
 from looprop.running.missing import EXAMPLES, SECONDS, check_ids, run_missing
 from looprop.running.opening import open_store
-from looprop.study.job import Options
+from looprop.running.store import Store
+from looprop.study.job import Job, Options
 from looprop.study.kinds import get_kind
 from looprop.study.run import Run
 from looprop.study.spec import load_spec
@@ -61,11 +62,7 @@ def reproduce(
     check_ids(ids)
     about: dict[str, Any] = {"title": job.title, "tasks": len(ids), **job.about.to_dict()}
     with open_store(folder, job.known_as, grows=job.grows, **about) as store:
-        if source is not None:
-            taken = {task.id for task in job.tasks if task.loo is not None}
-            store.note_session(loo_from={"run": source.name, "examples": len(taken & set(store.missing(ids)))})
-        if known is not None:
-            store.note_session(references={"file": known.name, "hash": hashlib.sha256(known.read_bytes()).hexdigest()})
+        _note_taken_over(store, job, source, known)
         work = job.prepare(folder, progress=progress)
         run_missing(
             store,
@@ -80,3 +77,12 @@ def reproduce(
         )
         store.finish()
         return Run(folder, store.manifest, store.rows(ids))
+
+
+def _note_taken_over(store: Store, job: Job, source: Path | None, known: Path | None) -> None:
+    """Put into the manifest which values of this session come from another run or a file of references."""
+    if source is not None:
+        taken = [task.id for task in job.tasks if task.loo is not None]
+        store.note_session(loo_from={"run": source.name, "examples": len(store.missing(taken))})
+    if known is not None:
+        store.note_session(references={"file": known.name, "hash": hashlib.sha256(known.read_bytes()).hexdigest()})
