@@ -82,7 +82,7 @@ def test_another_method_gives_the_whole_answer_and_says_its_cost(
     run = looprop("context", "--documents", *files, *arguments)
     assert run.exit_code == 0, run.output
     assert json.loads(run.stdout)["method"] == "attnlrp"
-    assert "attnlrp costs" in run.stderr
+    assert "3 forward passes" in run.stderr
 
 
 def test_an_interruption_gives_what_is_known(

@@ -18,7 +18,7 @@ __getattr__, __dir__, __all__ = lazily(
         "base": "Attribution Method",
         "default": "DefaultMethodWarning",
         "names": "method_names",
-        "propagating": "propagate",
+        "parts.propagating": "propagate",
         "registry": "make_method method_class register",
     },
 )

@@ -11,5 +11,6 @@ class AttnLRP(LRP):
     summary = "relevance through values and attention weights, softmax by its Taylor rule"
     cost = "3"
     kind = "share"
+    short = ""
     example = ""
     fixed = frozenset({"cp", "plan"})

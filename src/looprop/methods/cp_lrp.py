@@ -11,6 +11,7 @@ class CPLRP(LRP):
     summary = "relevance through values only, attention weights held constant"
     cost = "3"
     kind = "share"
+    short = ""
     example = ""
     fixed = frozenset({"cp", "plan"})
     layers = "all"

@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from looprop.models.answers import Answer as Answer
     from looprop.models.encoded import Encoded as Encoded, partition as partition
     from looprop.models.features import FeaturesLike as FeaturesLike, divide as divide
+    from looprop.models.head import Kind as Kind
     from looprop.models.layout import Layout as Layout, Part as Part, Within as Within
     from looprop.models.subject import Subject as Subject, bind as bind
     from looprop.models.target import Target as Target, TargetLike as TargetLike
     from looprop.models.target_forms import Continuation as Continuation, Contrast as Contrast, Token as Token
+    from looprop.models.text import TextAdapter as TextAdapter
 
 # Imported when first used: torch takes its time.
 __getattr__, __dir__, __all__ = lazily(
@@ -22,9 +24,11 @@ __getattr__, __dir__, __all__ = lazily(
         "answers": "Answer",
         "encoded": "Encoded partition",
         "features": "FeaturesLike divide",
+        "head": "Kind",
         "layout": "Layout Part Within",
         "subject": "Subject bind",
         "target": "Target TargetLike",
         "target_forms": "Continuation Contrast Token",
+        "text": "TextAdapter",
     },
 )
