@@ -65,7 +65,7 @@ train: venv
 accuracy: venv
 	$(BIN)/python -m training.evaluate
 
-# What README and docs/limits.md say of the methods, and the figures measured in the runs kept under results/.
+# What README says of the methods, and the figures measured in the runs kept under results/.
 readme: venv
 	$(BIN)/python -m benchmarks.trust
 	$(BIN)/python tests/readme_figures.py

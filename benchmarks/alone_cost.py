@@ -23,7 +23,7 @@ from benchmarks.relevance_cost import build
 from benchmarks.set_function import subject_of
 from looprop.methods.alone import Alone
 from looprop.models.adapter import Adapter
-from looprop.models.text_classifier import TextClassifier
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.workbench import load
 
 TOKENS = (32, 128)

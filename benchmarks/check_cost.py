@@ -28,9 +28,9 @@ import transformers
 from benchmarks.common import RESULTS, machine, take_turns, write_json
 from benchmarks.set_function import subject_of
 from looprop.models.adapter import Adapter
-from looprop.models.text_classifier import TextClassifier
-from looprop.removal.sentinels import EVERY, FEW_VARIANTS
-from looprop.removal.set_function import SetFunction
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.removal.trust import EVERY, FEW_VARIANTS
+from looprop.removal.value import SetFunction
 from looprop.workbench import load
 
 # By how much checks may make leave-one-out slower, by tokens.

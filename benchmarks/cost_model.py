@@ -45,7 +45,7 @@ class Size:
         return 2 * self.parameters * tokens + 4 * self.layers * self.width * tokens**2
 
     def gigabytes(self, positions: int, *, element: int = 4) -> float:
-        """Weights, and what a batch of so many positions holds at once (see `looprop.running.ray.memory`)."""
+        """Weights, and what a batch of so many positions holds at once (see `looprop.running.ray.sending`)."""
         return element * (self.parameters + self.embedding + positions * (10 * self.width + 3 * self.inner)) / 1e9
 
 
@@ -118,9 +118,9 @@ def measured_rates(models: list[str], *, quick: bool) -> list[dict[str, Any]]:
     import transformers
 
     from benchmarks.set_function import random_ids, subject_of
-    from looprop.models.causal_lm import CausalLanguageModel
-    from looprop.models.text_classifier import TextClassifier
-    from looprop.removal.set_function import SetFunction
+    from looprop.models.heads.causal_lm import CausalLanguageModel
+    from looprop.models.heads.text_classifier import TextClassifier
+    from looprop.removal.value import SetFunction
 
     torch.manual_seed(0)
     torch.set_num_threads(1)

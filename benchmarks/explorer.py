@@ -26,7 +26,6 @@ from typing import Any
 from benchmarks.common import RESULTS, machine, write_json
 from looprop.methods.registry import make_method
 from looprop.serving.app import Explorer
-from looprop.serving.explaining import passes_of
 from looprop.serving.guard import new_token
 from looprop.serving.listening import address_of, bound_socket
 from looprop.serving.running import server
@@ -105,7 +104,7 @@ def order_of_methods(browser: Any, address: str, explorer: Explorer) -> list[dic
     last: dict[str, float] = dict(browser.evaluate("came"))
     asked = next(a for q, a in explorer._known.items() if q.text == TEXT)
     return [
-        {"method": name, "passes": passes_of(make_method(name), asked), "seconds": seconds}
+        {"method": name, "passes": make_method(name).passes(asked.subject), "seconds": seconds}
         for name, seconds in sorted(last.items(), key=lambda one: one[1])
     ]
 

@@ -25,7 +25,7 @@ from benchmarks.shapley_references import BENCHES, read_references
 from looprop.games.regression import kernel_shap, lime
 from looprop.games.values import sampled_shapley
 from looprop.methods.base import Method
-from looprop.methods.players import Players, players_of
+from looprop.methods.parts.players import Players, players_of
 from looprop.methods.registry import make_method
 from looprop.models.subject import Subject
 

@@ -4,7 +4,7 @@ bfloat16 beside float32, each also with the largest quarter of its scores comput
 Pearson's r to leave-one-out in float32, and CPU time, one thread: the embedded model on sentences, a random model of
 BERT-base's size (whose effects are small beside its outputs, the hardest case for rounding), SmolLM2-135M on a prompt.
 All run as a batched loop over attention masks, so that they differ in precision alone. float32 runs in two ways: as
-torch chooses, and by oneDNN, which is the quicker one on some processors and exact as well.
+torch chooses, and by oneDNN, which is exact as well.
 
     python -m benchmarks.precision
 """

@@ -136,7 +136,7 @@ def driver(count: int) -> dict[str, Any]:
             run_missing(store, tasks, stub, engine=engine, progress=False)
             assert not store.missing(task.id for task in tasks)
         end = time.monotonic()
-    account, tallies = run[0].account(), run[0].ledger.tallies
+    account, tallies = run[0].account(), run[0].accounts.tallies
     seconds = end - min(tally.began for tally in tallies)
     busy = sum(tally.busy for tally in tallies) / len(tallies)
     result = {

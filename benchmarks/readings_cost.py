@@ -9,6 +9,7 @@ The bar: at most a fifth of the CPU time, the same correlations to 1e-6 (with 2,
 """
 
 import torch
+from experiments.readings.measuring import BlockTask, measure_block
 
 from benchmarks.common import RESULTS, machine, take_turns, write_json
 from looprop.evaluation.setup import Setup
@@ -16,7 +17,6 @@ from looprop.running.parts import Row
 from looprop.study.kinds.networks.digits import SIDE
 from looprop.study.kinds.networks.pairs import LEFT, RIGHT, PairTask, measure_pair
 from looprop.study.kinds.networks.training import Recipe
-from looprop.study.kinds.readings.measuring import BlockTask, measure_block
 
 IMAGES = 40
 BAR = 1 / 5

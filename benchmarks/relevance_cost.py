@@ -28,9 +28,9 @@ import transformers
 
 from looprop.methods.registry import make_method
 from looprop.models.encoded import Encoded
-from looprop.models.subject import Subject
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.models.subject import new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 
 TOKENS = (32, 128, 512)
 METHODS = ("attnlrp", "cp-lrp")
@@ -52,7 +52,7 @@ def jobs(model: Any, tokens: int) -> dict[str, Callable[[], object]]:
     nothing, flags = (None,) * tokens, (False,) * tokens
     encoded = Encoded(inputs, tuple(map(str, range(tokens))), "", nothing, flags, nothing)
     adapter = TextClassifier(model, lambda text: text)
-    subject = Subject(adapter, encoded, Target((1,), "1"), tuple((i,) for i in range(tokens)))
+    subject = new_subject(adapter, encoded, Target((1,), "1"), tuple((i,) for i in range(tokens)))
 
     def plain() -> object:
         embedded = model.get_input_embeddings()(ids).detach().requires_grad_()

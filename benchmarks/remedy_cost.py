@@ -20,7 +20,7 @@ from benchmarks.relevance_cost import build
 from benchmarks.set_function import subject_of
 from looprop.methods.base import Method
 from looprop.methods.registry import make_method
-from looprop.models.text_classifier import TextClassifier
+from looprop.models.heads.text_classifier import TextClassifier
 
 TOKENS = (32, 128, 512)
 METHODS = (

@@ -34,12 +34,12 @@ from looprop.methods.registry import make_method
 from looprop.metrics import required_states
 from looprop.metrics.correlation import pearson
 from looprop.models.adapter import Adapter
-from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.encoded import Encoded, partition
-from looprop.models.subject import Subject, bind
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.models.subject import Subject, bind, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.workbench import load
 
 OURS = "set function"
@@ -81,7 +81,7 @@ def subject_of(adapter: Adapter, ids: Tensor, features: str = "token") -> Subjec
     nothing, flags = (None,) * ids.shape[1], (False,) * ids.shape[1]
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     encoded = Encoded(inputs, tuple(map(str, range(ids.shape[1]))), "", nothing, flags, nothing)
-    return Subject(adapter, encoded, Target((1,), "1"), partition(encoded, features))
+    return new_subject(adapter, encoded, Target((1,), "1"), partition(encoded, features))
 
 
 def random_ids(tokens: int) -> Tensor:
@@ -236,13 +236,13 @@ def five_methods(sizes: Sizes, repeats: int) -> list[Row]:
         for s in subjects
     ]
     forwards = [masked_forward(adapter.model, s.encoded.inputs["input_ids"]) for s in subjects]
-    subjects = [Subject(s.adapter, s.encoded, Target((1,), "1"), s.features) for s in subjects]
+    subjects = [new_subject(s.adapter, s.encoded, Target((1,), "1"), s.features) for s in subjects]
 
     def loop(size: int) -> list[Tensor]:
         return [batched_loop(forward, keep, size) for forward, of in zip(forwards, states, strict=True) for keep in of]
 
     def ours() -> list[Any]:
-        fresh = [Subject(s.adapter, s.encoded, s.target, s.features) for s in subjects]
+        fresh = [new_subject(s.adapter, s.encoded, s.target, s.features) for s in subjects]
         return [SetFunction(s)(np.concatenate(of)) for s, of in zip(fresh, states, strict=True)]
 
     size = best_batch(loop, 1, max(BATCHES))

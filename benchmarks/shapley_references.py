@@ -24,7 +24,7 @@ import numpy as np
 import looprop
 from looprop.games.values import first_marginals, last_marginals
 from looprop.inputs.datasets import load_dataset
-from looprop.methods.players import players_of
+from looprop.methods.parts.players import players_of
 from looprop.methods.shapley import Shapley
 from looprop.models.subject import Subject
 from looprop.study import load_spec

@@ -25,8 +25,8 @@ import tiny
 from looprop.display import terminal, visible
 from looprop.display.figures import bars, comparison_figure, strip_figure, to_bytes
 from looprop.errors import LoopropError
-from looprop.explanation import Explanation
 from looprop.inputs import read_texts
+from looprop.result import Explanation
 
 WORDS = "the film is not good bad very great a it this movie was unbelievable fun and isn't".split()
 MARKUP = (

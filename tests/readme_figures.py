@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from looprop.methods.names import CATALOGUE, SCORE_KINDS
+from looprop.methods.registry import CATALOGUE
 from looprop.naming import split_name
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +24,6 @@ LEAST_TEXTS = 20
 """A mean over fewer has no place in a README."""
 HEADER = "| method | what it is | cost |"
 TABLE = re.compile(rf"^{re.escape(HEADER)}.*?\n(?!\|)", re.MULTILINE | re.DOTALL)
-SECTIONS = re.compile(r"(?<=<!-- methods: make readme -->\n).*?(?=<!-- end of methods -->)", re.DOTALL)
 NOTE = "Measured r to both references:"
 
 
@@ -93,15 +92,6 @@ def with_methods(readme: str, shown: list[Column]) -> str:
     return "\n".join(note(shown) if line.startswith(NOTE) else line for line in lines) + "\n"
 
 
-def with_limits(page: str) -> str:
-    """docs/limits.md with a section for every method, and nothing else changed."""
-    sections = ""
-    for about in CATALOGUE.values():
-        kind = f"`{about.name}`, kind of score *{about.kind}*: {SCORE_KINDS[about.kind]}."
-        sections += f"\n## {about.title}\n\n{kind}\n\n{about.limits}\n"
-    return SECTIONS.sub(lambda _: sections + "\n", page)
-
-
 def note(shown: list[Column]) -> str:
     """Where the figures come from."""
     titles = {c.folder: c.title for c in shown}
@@ -119,9 +109,8 @@ def main() -> None:
             "there is no run of truths under results/: run `looprop reproduce truths --limit 200 --out "
             "results/truths-sst2` first"
         )
-    readme, limits = ROOT / "README.md", ROOT / "docs" / "limits.md"
+    readme = ROOT / "README.md"
     readme.write_text(with_methods(readme.read_text(encoding="utf-8"), shown), encoding="utf-8")
-    limits.write_text(with_limits(limits.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

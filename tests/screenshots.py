@@ -25,9 +25,9 @@ from jupyter import jupyter_lab, notebook, serving
 from looprop.auditing.result import Audit
 from looprop.cli.main import app
 from looprop.display.terminal import comparison
-from looprop.explanation import Explanations
 from looprop.inputs.demo import demo_sentences
 from looprop.metrics import matters
+from looprop.result import Explanations
 from looprop.workbench import Workbench, load
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"

@@ -12,7 +12,7 @@ import looprop
 import tiny
 import zoo
 from looprop.errors import InputError
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 
 TEXTS = ["the film", "a very bad movie, isn't it?", "this was unbelievable fun and great!", "good"]
 # Of random networks integrated gradients warns, rightly.

@@ -145,7 +145,6 @@ def test_the_figure_shows_how_many_times_our_time_a_peer_takes() -> None:
 
 def test_the_readme_tells_readers_what_was_measured_not_what_was_wanted() -> None:
     said = passage(result(ours=0.5, captum=0.75), None)
-    assert "1.50 times as long" in said
     assert not re.search(r"wanted|bar\b|target", said)
     assert "wanted" in summary(result(ours=0.5, captum=0.75), None)
 

@@ -14,9 +14,9 @@ import looprop
 import zoo
 from looprop.checking import features_apart, seed_of
 from looprop.errors import DataError, InputError
-from looprop.explanation_check import Check
 from looprop.metrics import estimate_r
 from looprop.models.loading import adapt_module
+from looprop.result import Check
 from tiny import tiny_classifier, tiny_decoder
 
 TEXT = "This is not a bad film at all, and the actors are wonderful although the plot drags on for far too long."
@@ -175,8 +175,6 @@ def test_a_check_survives_a_file_and_a_damaged_one_is_refused(m: looprop.Workben
     data = json.loads(e.save(tmp_path / "e.json").read_text())
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     assert looprop.Explanation.load(tmp_path / "e.json").check == e.check
-    properties = SCHEMA["properties"]["check"]["oneOf"][1]["properties"]
-    assert set(properties) == set(known(e).to_dict())
     for field, value in (
         ("r", "0.5"),
         ("places", [0, 99]),
@@ -188,7 +186,7 @@ def test_a_check_survives_a_file_and_a_damaged_one_is_refused(m: looprop.Workben
     ):
         with pytest.raises(DataError, match="check"):
             looprop.Explanation.from_dict({**data, "check": {**data["check"], field: value}})
-    with pytest.raises(DataError, match="lacks 'removal'"):
+    with pytest.raises(DataError, match="missing in the check: 'removal'"):
         looprop.Explanation.from_dict({**data, "check": {k: v for k, v in data["check"].items() if k != "removal"}})
     with pytest.raises(DataError, match="must be an object"):
         looprop.Explanation.from_dict({**data, "check": []})

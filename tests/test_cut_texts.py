@@ -8,7 +8,7 @@ import pytest
 
 import looprop
 from looprop.evaluation import Evaluation
-from looprop.explanation import Explanation, Explanations
+from looprop.result import Explanation, Explanations
 from tiny import tiny_classifier, tiny_decoder, wordpiece
 from tiny_heads import bench as bench_of
 
@@ -85,8 +85,3 @@ def test_an_audit_says_so(bench: looprop.Workbench) -> None:
     assert audit.about["truncated"] == said
     assert said in unescape(audit._repr_html_())
     assert "truncated" not in looprop.audit(bench, [SHORT], ["loo"], ["norm-split"], checks=False).about
-
-
-def test_tuning_says_so(bench: looprop.Workbench) -> None:
-    found = looprop.tune(bench, [LONG, *["the good film is bad", SHORT] * 3, "a movie"], budget=5)
-    assert str(found).endswith("1 of 8 texts was cut to what the model takes: 32 of its 102 tokens are read.")

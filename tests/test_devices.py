@@ -10,7 +10,7 @@ from torch import nn
 import looprop
 import tiny
 from elsewhere import Elsewhere, put
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 
 TEXTS = ["the film is not good", "a very bad movie , isn't it ?", "fun"]
 BUILDERS = {"classifier": tiny.tiny_classifier, "language model": tiny.tiny_decoder}

@@ -70,6 +70,8 @@ def test_the_source_distribution_holds_what_the_wheel_is_made_of(made: Path) -> 
     with tarfile.open(place) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert names >= {"LICENSE", "README.md", "pyproject.toml", "src/looprop/assets/sentiment/model.safetensors"}
+    assert names >= {f"experiments/{name}" for name in ("README.md", "truths/__init__.py", "truths/experiment.yaml")}
+    assert not {name for name in names if name.endswith(".pyc")}
     assert not {name for name in names if name.startswith(("tests", "results", "website", "benchmarks"))}
 
 

@@ -22,7 +22,7 @@ import tiny_heads
 import zoo
 from looprop.cli.main import app
 from looprop.methods import registry
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 from looprop.metrics import base as metrics
 from looprop.propagation.rules import base as rules
 from looprop.study import parse_spec

@@ -17,19 +17,15 @@ ORDER = [
     "games",
     "metrics",
     "display",
-    "explanation_check",
-    "explanation_data",
-    "explanation_pairs",
-    "explanation_view",
-    "explanation",
     "inputs",
-    "explanation_matrix",
+    "result",
     "intercept",
     "propagation",
     "models",
     "removal",
     "methods",
     "tensors",
+    "measure",
     "checking",
     "estimating",
     "explained",
@@ -38,7 +34,6 @@ ORDER = [
     "workbench",
     "running",
     "evaluation",
-    "tuning",
     "auditing",
     "study",
     "captum",
@@ -47,7 +42,7 @@ ORDER = [
     "__main__",
     "__init__",
 ]
-PUBLIC_FUNCTIONS = {"load", "attribute", "evaluate", "audit", "relevance", "explain", "tune"}
+PUBLIC_FUNCTIONS = {"load", "attribute", "evaluate", "audit", "relevance", "explain"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

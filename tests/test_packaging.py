@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 TEXT_FILES = [
     path
-    for folder in (".ci", "src", "tests", "docs", "benchmarks", "training", "examples", "website")
+    for folder in (".ci", "src", "experiments", "tests", "docs", "benchmarks", "training", "examples", "website")
     for path in sorted((ROOT / folder).rglob("*"))
     if path.is_file()
     and path.suffix in {"", ".py", ".md", ".yaml", ".yml", ".toml", ".html", ".css", ".js", ".json", ".txt", ".cff"}
@@ -103,7 +103,8 @@ def test_no_path_of_a_machine() -> None:
 def test_sources_have_docstrings() -> None:
     without = [
         str(path.relative_to(ROOT))
-        for path in (ROOT / "src/looprop").rglob("*.py")
+        for folder in ("src/looprop", "experiments")
+        for path in (ROOT / folder).rglob("*.py")
         if path.stat().st_size and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert not without, f"a module starts with a sentence that says what it is for: {without}"

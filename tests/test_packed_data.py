@@ -9,8 +9,8 @@ import pyarrow.parquet
 import pytest
 
 from looprop.errors import DataError
-from looprop.explanation import Explanation
 from looprop.inputs import load_mnist, read_texts
+from looprop.result import Explanation
 
 BOUND = 1_000_000
 

@@ -148,13 +148,3 @@ def test_registered_operations_can_be_listed() -> None:
     names = torch._C._dispatch_get_all_op_names()
     assert "aten::add.Tensor" in names, f"the names of operations look different: {ENGINE}/known_operations.py"
 
-
-def test_products_by_onednn_are_there() -> None:
-    """Not on every build of torch: without them its own products run, and everything is slower on some processors."""
-    from looprop.intercept.products import _works
-
-    if not torch.backends.mkldnn.is_available():
-        pytest.skip("this torch has no oneDNN")
-    assert _works(), (
-        "torch.ops.mkldnn._linear_pointwise is gone or says something else: src/looprop/intercept/products.py"
-    )

@@ -106,7 +106,7 @@ def test_every_example_of_the_site_is_run() -> None:
     assert set(shown) <= {test_docs.name_of(page) for page in test_docs.PAGES}
     settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert '"--doctest-modules"' in settings
-    assert 'testpaths = ["tests", "src", "website"]' in settings
+    assert 'testpaths = ["tests", "src", "experiments", "website"]' in settings
 
 
 # Pages that move, and what is found wrong in them.

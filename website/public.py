@@ -40,9 +40,6 @@ def source_of(module: str) -> Path:
 
 def home_of(module: str, name: str) -> str:
     """The module that defines a name which another one passes on."""
-    homes: dict[str, str] = getattr(import_module(module), "_HOMES", {})
-    if name in homes:
-        return home_of(homes[name], name)
     for node in ast.walk(ast.parse(source_of(module).read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("looprop"):
             for alias in node.names:

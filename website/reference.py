@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import get_origin
 
+from looprop.result import Result
 from website.docstrings import as_rst, inline
 from website.public import docstring_of, first_sentence, home_of, is_described, public_modules
 
@@ -36,8 +37,10 @@ def entry(module: str, name: str) -> list[str]:
     if module != "looprop" and name in top and home_of("looprop", name) == home_of(module, name):
         return [f".. py:data:: {module}.{name}", "   :no-index:", "", f"   The same as :py:obj:`looprop.{name}`.", ""]
     if inspect.isclass(value):
-        option = "   :show-inheritance:" if issubclass(value, BaseException) else "   :members:"
-        return [f".. autoclass:: {module}.{name}", option, ""]
+        options = [] if issubclass(value, BaseException) else ["   :members:"]
+        if issubclass(value, BaseException | Result):  # what all of them do is said of their base
+            options.append("   :show-inheritance:")
+        return [f".. autoclass:: {module}.{name}", *options, ""]
     if is_described(value):
         return [f".. autofunction:: {module}.{name}", ""]
     return constant(module, name)

@@ -80,7 +80,7 @@ def cell_of(check: Callable[[Case, Subject], str], case: Case, subject: Subject)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return Cell("ok", check(case, subject.afresh()))
+            return Cell("ok", check(case, subject.alone()))
     except WrongError as error:
         return Cell("wrong", str(error))
     except NothingToHoldError as error:
@@ -164,14 +164,14 @@ def _looprop(case: Case, subject: Subject) -> str:
         raise NothingToHoldError("not for plain tensors")
     if not np.isfinite(_scores("looprop", subject)).all():
         raise WrongError("scores that are no numbers")
-    truth = _scores("loo", subject.afresh(), removal="attention-mask")
+    truth = _scores("loo", subject.alone(), removal="attention-mask")
     try:
-        found = _scores("looprop", subject.afresh(), rows="all")
+        found = _scores("looprop", subject.alone(), rows="all")
         kind = "rows"
     except InputError as error:
         if "cannot be carried" not in str(error):
             raise
-        found = _scores("looprop", subject.afresh(), rows=0, refine=len(truth))
+        found = _scores("looprop", subject.alone(), rows=0, refine=len(truth))
         kind = "no rows" + str(error).partition("cannot be carried on their own")[2].partition(": use")[0]
     zero = _same(found, truth, subject)
     return f"{kind}; {zero}" if zero else kind

@@ -25,12 +25,12 @@ from benchmarks.sides.plain import (
 from looprop.methods.registry import make_method
 from looprop.metrics import required_states
 from looprop.models.adapter import Adapter
-from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.encoded import Encoded, partition
-from looprop.models.subject import Subject
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import Removal, SetFunction
+from looprop.removal.value import Removal, SetFunction
 
 
 @lru_cache(maxsize=1)
@@ -56,7 +56,7 @@ def subjects(case: Case, features: str = "token", *, contrast: bool = False) -> 
             nothing,
         )
         of = Target((target,), str(target), against=1 - target if contrast else None)
-        found.append(Subject(adapter_of(case.model), encoded, of, partition(encoded, features)))
+        found.append(new_subject(adapter_of(case.model), encoded, of, partition(encoded, features)))
     return found
 
 

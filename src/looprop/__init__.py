@@ -11,55 +11,34 @@ from looprop.lazily import lazily
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from looprop.auditing.audit import audit
-    from looprop.evaluation.evaluate import evaluate
-    from looprop.explanation import Explanation, Explanations
-    from looprop.explanation_matrix import ExplanationMatrix
-    from looprop.models.answers import Answer
-    from looprop.models.target_forms import Continuation, Contrast, Token
-    from looprop.propagation.plan import Plan
-    from looprop.propagation.tape import relevance
-    from looprop.tensors import attribute
-    from looprop.tuning.tune import tune
-    from looprop.workbench import Workbench, load
+    from looprop.auditing.audit import audit as audit
+    from looprop.evaluation.evaluate import evaluate as evaluate
+    from looprop.models.answers import Answer as Answer
+    from looprop.models.target_forms import Continuation as Continuation, Contrast as Contrast, Token as Token
+    from looprop.propagation.plan import Plan as Plan
+    from looprop.propagation.tape import relevance as relevance
+    from looprop.result.explanation import Explanation as Explanation
+    from looprop.result.explanations import Explanations as Explanations
+    from looprop.result.matrix import ExplanationMatrix as ExplanationMatrix
+    from looprop.result.pairs import Interactions as Interactions
+    from looprop.tensors import attribute as attribute
+    from looprop.workbench import Workbench as Workbench, load as load
 
 # Imported when first used, so that `looprop --help` does not wait for torch.
-_HOMES = {
-    "Answer": "looprop.models.answers",
-    "Continuation": "looprop.models.target_forms",
-    "Contrast": "looprop.models.target_forms",
-    "Explanation": "looprop.explanation",
-    "ExplanationMatrix": "looprop.explanation_matrix",
-    "Explanations": "looprop.explanation",
-    "Interactions": "looprop.explanation_pairs",
-    "Plan": "looprop.propagation.plan",
-    "Token": "looprop.models.target_forms",
-    "Workbench": "looprop.workbench",
-    "attribute": "looprop.tensors",
-    "audit": "looprop.auditing.audit",
-    "evaluate": "looprop.evaluation.evaluate",
-    "load": "looprop.workbench",
-    "relevance": "looprop.propagation.tape",
-    "tune": "looprop.tuning.tune",
-}
-
-__all__ = [
-    "Answer",
-    "Continuation",
-    "Contrast",
-    "Explanation",
-    "ExplanationMatrix",
-    "Explanations",
-    "Interactions",
-    "Plan",
-    "Token",
-    "Workbench",
-    "attribute",
-    "audit",
-    "evaluate",
-    "load",
-    "relevance",
-    "tune",
-]
-
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "auditing.audit": "audit",
+        "evaluation.evaluate": "evaluate",
+        "models.answers": "Answer",
+        "models.target_forms": "Continuation Contrast Token",
+        "propagation.plan": "Plan",
+        "propagation.tape": "relevance",
+        "result.explanation": "Explanation",
+        "result.explanations": "Explanations",
+        "result.matrix": "ExplanationMatrix",
+        "result.pairs": "Interactions",
+        "tensors": "attribute",
+        "workbench": "Workbench load",
+    },
+)

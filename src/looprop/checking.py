@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import InputError
-from looprop.explanation_check import Check
-from looprop.methods.base import Attribution, Method
-from looprop.methods.players import players_of
+from looprop.measure import Measured
+from looprop.methods.base import Method
+from looprop.methods.parts.players import players_of
 from looprop.metrics.correlation import MINIMUM_FEATURES
 from looprop.metrics.mattering import matters
 from looprop.metrics.trust import CONFIDENCE, LEAST, Places, estimate_r, places_to_check
 from looprop.models.adapter import Removal
 from looprop.models.agreement import rounding
 from looprop.models.subject import Subject
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
+from looprop.result.check import Check
 
 
 def check_count(check: int | None) -> None:
@@ -28,13 +29,13 @@ def check_count(check: int | None) -> None:
         raise InputError(f"check must be an integer >= {LEAST}: how many true leave-one-out values, got {check!r}")
 
 
-def checked(subject: Subject, attribution: Attribution, method: Method, check: int | None) -> Check | None:
+def checked(subject: Subject, measured: Measured, method: Method, check: int | None) -> Check | None:
     """What `check` true values say of the scores; None asks for no more than what is known already, and gives a check
     only where the method has computed leave-one-out of every feature.
     """
-    scores = np.asarray(attribution.scores, dtype=np.float64)
-    removal = removal_of(subject, method)
-    computed = subject.known.values.get((removal, "float32"))
+    assert measured.scores is not None
+    scores, removal = measured.scores, removal_of(subject, method)
+    computed = subject.cache.values.get((removal, "float32"))
     if check is None and (computed is None or len(computed.by_subset) < len(scores)):
         return None
     if not np.isfinite(scores).all() or len(scores) < MINIMUM_FEATURES:
@@ -54,7 +55,7 @@ def checked(subject: Subject, attribution: Attribution, method: Method, check: i
     truth = subject.output - value(without[places])
     whole = None if check is None else _matters(subject, value, places, truth)
     # True values that the method put into its scores say nothing of its other scores.
-    told = {*own.tolist(), *attribution.details.get("known", ())}
+    told = {*own.tolist(), *measured.details.get("known", ())}
     put_in = [i for i, t in zip(places.tolist(), truth, strict=True) if i in told and _same(subject, scores[i], t)]
     found = estimate_r(scores, places.tolist(), truth, apart=[*apart, *put_in], seed=seed)
     return Check(
@@ -90,7 +91,7 @@ def features_apart(subject: Subject) -> list[int]:
     a causal model, which are its attention sink and its read-out, and what the tokenizer added, from both ends.
     """
     encoded, features = subject.encoded, subject.features
-    special = [i for i, group in enumerate(features) if all(encoded.special[p] for p in group)]
+    special = [i for i, added in enumerate(subject.special) if added]
     from_both_ends = [special[k // 2] if k % 2 == 0 else special[-1 - k // 2] for k in range(len(special))]
     first_and_last = [(0,), (len(encoded) - 1,)] if subject.adapter.causal else []
     ends = [features.index(group) for group in first_and_last if group in features]
@@ -104,11 +105,11 @@ def seed_of(subject: Subject) -> int:
 
 
 def _same(subject: Subject, score: float, truth: float) -> bool:
-    return abs(score - truth) <= rounding(subject.known.size, subject.known.dtype)
+    return abs(score - truth) <= rounding(subject.size, subject.dtype)
 
 
 def _special(subject: Subject, places: Places) -> NDArray[np.bool_]:
-    return np.array([all(subject.encoded.special[p] for p in subject.features[i]) for i in places], dtype=bool)
+    return np.array(subject.special, dtype=bool)[places]
 
 
 def _matters(subject: Subject, value: SetFunction, places: Places, truth: NDArray[np.float64]) -> bool | None:

@@ -15,14 +15,14 @@ import numpy as np
 
 from looprop.errors import InputError
 from looprop.explained import explanation_of
-from looprop.explanation import Explanation
-from looprop.methods.base import Attribution
+from looprop.measure import Measured
 from looprop.methods.loo import LeaveOneOut
 from looprop.models.adapter import Removal
 from looprop.models.features import Divided, FeaturesLike, divide
 from looprop.models.layout import Within
 from looprop.models.subject import Subject
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
+from looprop.result.explanation import Explanation
 
 LEVELS = ("document", "paragraph", "sentence", "token")
 """From coarse to fine; what an input does not have is left out."""
@@ -193,8 +193,8 @@ def _result(search: _Search, pieces: list[Piece], reasons: dict[tuple[int, ...],
         "removals": search.removals,
         "removal": search.report,
     }
-    attribution = Attribution(np.array([piece.score for piece in pieces]), cost=float(search.removals), details=details)
-    seconds = time.perf_counter() - search.start
-    found = explanation_of(shown, attribution, LeaveOneOut(removal=search.removal), seconds)
+    scores, seconds = np.array([piece.score for piece in pieces]), time.perf_counter() - search.start
+    measured = Measured(scores, float(search.removals), seconds, details=details)
+    found = explanation_of(shown, measured, LeaveOneOut(removal=search.removal))
     options = {"levels": list(search.levels), "removal": search.removal, **vars(limits)}
     return replace(found, method="coarse-to-fine", options=options)

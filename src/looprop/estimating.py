@@ -1,18 +1,13 @@
 """What an explanation will cost, before it is begun: forward passes as the method states them, and seconds from one."""
 
-import ast
-import operator
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from looprop.methods.base import Method
 from looprop.models.subject import Subject
-
-_OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
 
 @dataclass(frozen=True)
@@ -48,17 +43,14 @@ def estimate(subject: Subject, method: Method, *, each: bool = False) -> Estimat
 
 def stated_cost(subject: Subject, method: Method, *, each: bool = False) -> tuple[float, bool]:
     """Forward passes as a method states them for a subject, and whether that is a bound."""
-    special = sum(all(subject.encoded.special[i] for i in group) for group in subject.features)
-    names = {**method.options, "F": len(subject.features), "T": len(subject.encoded), "S": special}
-    stated = method.cost.removeprefix("at most ")
-    passes = cost_of(stated, names)
+    passes = method.passes(subject)
     if each:
         tokens = len(subject.target.each())
         if method.plan_for(subject) is not None:
             passes += (tokens - 1) * (passes - 1)  # the forward pass is shared
         elif not method.shares_removals:
             passes *= tokens
-    return passes, stated != method.cost
+    return passes, method.cost.startswith("at most")
 
 
 def estimate_run(subject: Subject, methods: Sequence[Method], *, curves: bool, texts: int) -> Estimate:
@@ -85,18 +77,3 @@ def spoken(seconds: float) -> str:
         if seconds < 3600
         else f"{seconds / 3600:.1f} h"
     )
-
-
-def cost_of(formula: str, names: Mapping[str, Any]) -> float:
-    """The value of a stated cost: sums, products and quotients of numbers and names.
-
-    >>> cost_of("3 * steps + F / 2", {"steps": 20, "F": 10})
-    65.0
-    """
-    return float(_value(ast.parse(formula, mode="eval").body, names))
-
-
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    if isinstance(node, ast.BinOp):
-        return _OPERATIONS[type(node.op)](_value(node.left, names), _value(node.right, names))
-    return names[node.id] if isinstance(node, ast.Name) else ast.literal_eval(node)

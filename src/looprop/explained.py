@@ -1,19 +1,20 @@
 """What a method says of a subject, with the names of its features: an explanation."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from looprop.checking import checked, removal_of
 from looprop.errors import InputError
-from looprop.explanation import Explanation, Explanations
-from looprop.explanation_check import Check
-from looprop.explanation_matrix import ExplanationMatrix, matrix_of
-from looprop.methods.base import Attribution, Method
+from looprop.measure import Measured, ask
+from looprop.methods.base import Method
 from looprop.methods.default import by_default
 from looprop.models.answer_text import said_of
 from looprop.models.subject import Subject, named_features
+from looprop.result.check import Check
+from looprop.result.explanation import Explanation
+from looprop.result.explanations import Explanations
+from looprop.result.matrix import ExplanationMatrix, matrix_of
 
 
 def explain_subjects(subjects: Sequence[Subject], method: Method | None, *, check: int | None = None) -> Explanations:
@@ -27,38 +28,34 @@ def explain_subjects(subjects: Sequence[Subject], method: Method | None, *, chec
 
 
 def _explained(subjects: Sequence[Subject], method: Method, check: int | None) -> Explanations:
-    start = time.perf_counter()
-    _ = [subject.output for subject in subjects]  # asked for in any case, and known first it checks every route
-    attributions = method.attribute(subjects)
-    checks = [checked(s, a, method, check) for s, a in zip(subjects, attributions, strict=True)]
-    seconds = (time.perf_counter() - start) / len(subjects)
-    found = zip(subjects, attributions, checks, strict=True)
-    return Explanations(explanation_of(s, a, method, seconds, c) for s, a, c in found)
+    found = zip(subjects, ask(method, subjects), strict=True)
+    return Explanations(explanation_of(s, own, method, checked(s, own, method, check)) for s, own in found)
 
 
 def explanation_of(
-    subject: Subject, attribution: Attribution, method: Method, seconds: float, check: Check | None = None
+    subject: Subject, found: Measured, method: Method, check: Check | None = None
 ) -> Explanation:
     """Scores with the names of their features."""
+    assert found.scores is not None
     encoded, groups = subject.encoded, subject.features
     spans, names = named_features(subject)
     return Explanation(
         features=names,
-        scores=attribution.scores,
+        scores=found.scores,
         method=method.name,
         output=subject.output,
         target=subject.target.key,
         label=subject.target.label,
         text=encoded.text,
         offsets=spans,
-        special=[all(encoded.special[i] for i in g) for g in groups],
+        special=subject.special,
         word_ids=[encoded.word_ids[g[0]] for g in groups],
-        residual=attribution.residual,
-        cost=attribution.cost + (check.cost if check is not None else 0.0),
-        seconds=seconds,
+        residual=found.residual,
+        cost=found.cost + (check.cost if check is not None else 0.0),
+        seconds=found.seconds,
         model=subject.adapter.name,
         options=method.options,
-        details={**attribution.details, **_about(subject, method)},
+        details={**found.details, **_about(subject, method)},
         # The first token of a causal model is an attention sink: by itself it is shown, but not on the colour scale.
         outside_scale=[subject.adapter.causal and group == (0,) and len(groups) > 1 for group in groups],
         check=check,
@@ -76,8 +73,8 @@ def _about(subject: Subject, method: Method) -> dict[str, Any]:
         about["log_probability"] = True
     if subject.encoded.cut is not None:
         about["truncated"] = dict(zip(("kept", "of"), subject.encoded.cut, strict=True))
-    if subject.known.probability is not None:
-        about["probability"] = subject.known.probability
+    if (probability := subject.probability) is not None:
+        about["probability"] = probability
     if drawn := subject.adapter.picture(subject.encoded):
         about["picture"] = {**drawn, "cells": [list(group) for group in subject.features]}
     return {**about, **subject.about}
@@ -89,13 +86,10 @@ def explain_each(subject: Subject, method: Method) -> ExplanationMatrix:
     """
     if not method.reads_target:
         raise InputError(f"{method.name} does not depend on what is said: it has nothing to tell of each token")
-    start = time.perf_counter()
     subjects = subject.each()
     alike, spent = method.for_each(subject)
-    attributions = alike.attribute(subjects)
-    seconds = (time.perf_counter() - start) / len(subjects)
-    found = zip(subjects, attributions, strict=True)
-    columns = [explanation_of(s, a, method, seconds, None) for s, a in found]
+    found = ask(alike, subjects)
+    columns = [explanation_of(s, own, method) for s, own in zip(subjects, found, strict=True)]
     tokens, spans, text = said_of(subject.adapter, subject.target.index, subject.target.label, subject.about)
     logprobs = [s.output for s in subjects]
-    return matrix_of(columns, text, tokens, spans, logprobs, cost=spent + sum(a.cost for a in attributions))
+    return matrix_of(columns, text, tokens, spans, logprobs, cost=spent + sum(own.cost for own in found))

@@ -5,12 +5,12 @@ import time
 import numpy as np
 
 from looprop.errors import InputError
-from looprop.explanation_pairs import ALL, Interactions
 from looprop.games.interactions import candidate_pairs, pair_interactions
 from looprop.games.values import first_marginals, last_marginals
-from looprop.methods.players import Keep, check_game_options, players_of
+from looprop.methods.parts.players import Keep, check_game_options, players_of
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject, named_features
+from looprop.result.pairs import ALL, Interactions
 
 MOST = 120
 """So many pairs are asked for by default: all pairs of up to 16 features."""

@@ -12,26 +12,27 @@ from looprop.coarse_to_fine import Limits, coarse_to_fine
 from looprop.errors import InputError, UnknownNameError
 from looprop.estimating import Estimate, estimate
 from looprop.explained import explain_each, explain_subjects
-from looprop.explanation import Explanation, Explanations
-from looprop.explanation_matrix import ExplanationMatrix
-from looprop.explanation_pairs import Interactions
 from looprop.interacting import MOST, interactions_of
 from looprop.methods.base import Method
 from looprop.methods.default import by_default
 from looprop.methods.names import DEFAULT
-from looprop.methods.players import Keep
+from looprop.methods.parts.players import Keep
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter, Removal
 from looprop.models.answers import Answer, answered, answered_from
 from looprop.models.conversation import Messages
 from looprop.models.features import FeaturesLike
-from looprop.models.image_classifier import in_squares
+from looprop.models.heads.image_classifier import in_squares
 from looprop.models.layout import Within
 from looprop.models.loading import load_adapter
 from looprop.models.prompts import chat_text, generated, language_model
 from looprop.models.subject import Subject, bind, bind_encoded
 from looprop.models.target import TargetLike
-from looprop.removal.set_function import Precision, SetFunction
+from looprop.removal.value import Precision, SetFunction
+from looprop.result.explanation import Explanation
+from looprop.result.explanations import Explanations
+from looprop.result.matrix import ExplanationMatrix
+from looprop.result.pairs import Interactions
 
 
 class Workbench:

@@ -7,8 +7,8 @@ import transformers as hf
 
 import looprop
 from looprop.intercept.attention import AttentionCall
-from looprop.removal.set_function import SetFunction
 from looprop.removal.shortcuts.prefix import BLOCK, CausalBlocks
+from looprop.removal.value import SetFunction
 from looprop.workbench import Workbench
 from tiny import byte_level
 
@@ -39,7 +39,7 @@ def test_long_suffixes_agree_with_plain_masking(llama: Workbench) -> None:
     assert len(answer.encoded) > 4 * BLOCK
     subject = llama.subject(answer, features="sentence")
     keep = ~np.eye(len(subject.features), dtype=bool)
-    quick, plain = SetFunction(subject), SetFunction(subject.afresh(), quick=False)
+    quick, plain = SetFunction(subject), SetFunction(subject.alone(), quick=False)
     assert quick(keep) == pytest.approx(plain(keep), abs=1e-4)
     assert quick.way.startswith("prefix, cut at 3")
     assert "fell_back" not in quick.report()

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from looprop.errors import InputError
-from looprop.explanation import Explanation
-from looprop.explanation_matrix import ExplanationMatrix
+from looprop.result import Explanation, ExplanationMatrix
 from looprop.workbench import Workbench, load
 from tiny import CHAT, tiny_decoder
 

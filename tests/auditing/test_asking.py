@@ -9,9 +9,9 @@ import zoo
 from looprop.auditing.asking import ask_all
 from looprop.methods.registry import make_method
 from looprop.models.encoded import partition
-from looprop.models.subject import Subject
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 from removal.naive import TOKENIZER, encode
 
 
@@ -38,7 +38,7 @@ def test_an_input_of_another_answer_under_the_engine_is_refused_wherever_it_stan
 
     def subjects(*first: int) -> list[Subject]:
         found = [encode(torch.tensor([[token, 20, 21, 22, 23]])) for token in first]
-        return [Subject(adapter, each, Target((1,), "1"), partition(each)) for each in found]
+        return [new_subject(adapter, each, Target((1,), "1"), partition(each)) for each in found]
 
     methods = {"cp-lrp": make_method("cp-lrp")}
     assert not ask_all(methods, subjects(8, 10, 12), batch=False)["cp-lrp"].failed

@@ -1,55 +1,68 @@
 """An adapter and subjects with nothing found out yet: what one writing of a model has shown must not reach another."""
 
-from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 import torch
 
 import looprop
 from auditing.pieces import bench
-from looprop.models.facts import Facts
+from looprop.errors import ModelError
+from looprop.methods import make_method
+from looprop.models.ledger import Ledger
 from looprop.models.subject import bind
 
-# What each kind of adapter comes to know below; a causal model reads its last row, which need not be found out.
-FOUND_OUT = {
-    "bert": {"positions", "attention", "answer_rows", "padding", "bars", "carries", "shortcuts", "programs", "runs"},
-    "llama": {"positions", "attention", "padding", "bars", "carries", "shortcuts", "programs", "runs"},
-    "vit": {"attention", "answer_rows", "leading", "carries", "programs", "runs"},
-}
+
+def known(ledger: Ledger) -> dict[str, Any]:
+    return {name: value for name, value in vars(ledger).items() if name not in ("lock", "version") and value}
 
 
-@pytest.mark.parametrize("family", FOUND_OUT)
+@pytest.mark.parametrize("family", ["bert", "llama", "vit"])
 def test_an_adapter_that_was_used_is_renewed_to_one_that_was_not(family: str) -> None:
-    """Whatever an adapter comes to know is held against a new adapter of the same model, by whatever name."""
+    """Whatever was found out of a model is shared by its adapters, and unknown to a renewed one."""
     m, inputs = bench(family)
     used = m.adapter
-    fresh = looprop.load((m.model, getattr(used, "tokenizer", None))).adapter
     m.explain(list(inputs), "cp-lrp")
     for method in ("loo", "looprop[rows=2]", "lrp[cp=2:]", "rollout"):
         m.explain(inputs[0], method)
-    unknown = Facts()
-    known = {f.name for f in fields(Facts) if getattr(used.facts, f.name) != getattr(unknown, f.name)}
-    assert known == FOUND_OUT[family]
-    assert vars(used.renewed()) == vars(fresh)
-    assert type(used.renewed()) is type(used)
-    assert {name: value for name, value in vars(used).items() if name != "facts"} == {
-        name: value for name, value in vars(fresh).items() if name != "facts"
+    assert {"found", "proofs", "runs"} <= known(used.ledger).keys()
+    other = looprop.load((m.model, getattr(used, "tokenizer", None))).adapter
+    assert other.ledger is used.ledger
+    renewed = used.renewed()
+    assert not known(renewed.ledger)
+    assert type(renewed) is type(used)
+    assert {name: value for name, value in vars(renewed).items() if name != "ledger"} == {
+        name: value for name, value in vars(used).items() if name != "ledger"
     }
 
 
-def test_what_fits_into_memory_is_a_fact_about_the_machine_and_stays() -> None:
+def test_what_was_found_out_is_forgotten_when_the_model_changes() -> None:
+    m, inputs = bench("bert")
+    m.explain(inputs[0], "looprop[rows=2]")
+    before = m.subject(inputs[0])
+    assert known(m.adapter.ledger)
+    with torch.no_grad():
+        next(m.model.parameters()).mul_(1.0)
+    for method in ("loo", "attnlrp", "ig"):
+        with pytest.raises(ModelError, match="has changed since it predicted this input"):
+            make_method(method).attribute([before])
+    m.subject(inputs[0])
+    assert not known(m.adapter.ledger)
+
+
+def test_what_fits_into_memory_belongs_to_the_machine_and_stays() -> None:
     adapter = bench("bert")[0].adapter
-    adapter.facts.batch_positions = 64
-    assert adapter.renewed().facts == replace(Facts(), batch_positions=64)
+    adapter.ledger.batch_positions = 64
+    assert known(adapter.renewed().ledger) == {"batch_positions": 64}
 
 
 def test_subjects_forget_what_was_computed_and_keep_what_was_asked() -> None:
     m, texts = bench("bert")
     subject = bind(m.adapter, texts[0], target=1, features="word")
-    assert subject.output == float(m.adapter.logits(subject.encoded)[0, 1])
-    again = subject.afresh(adapter=m.adapter.renewed())
-    assert (again.encoded, again.target, again.features) == (subject.encoded, subject.target, subject.features)
+    assert subject.output == float(m.adapter.predict(subject.encoded).logits[0, 1])
     with torch.no_grad():
         for parameter in m.model.parameters():
             parameter.mul_(0.5)
+    again = subject.of(m.adapter.renewed())
+    assert (again.encoded, again.target, again.features) == (subject.encoded, subject.target, subject.features)
     assert again.output != subject.output

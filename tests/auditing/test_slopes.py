@@ -17,9 +17,11 @@ from looprop import Plan, relevance
 from looprop.auditing.precision import in_float64
 from looprop.auditing.slopes import slope_gap
 from looprop.errors import InputError, LoopropError
+from looprop.methods.attnlrp import AttnLRP
 from looprop.methods.base import Attribution
+from looprop.methods.cp_lrp import CPLRP
 from looprop.methods.grad_x_input import GradientTimesInput
-from looprop.methods.lrp import CPLRP, LRP, AttnLRP
+from looprop.methods.lrp import LRP
 from looprop.methods.registry import make_method
 from looprop.models.loading import adapt_module
 from looprop.models.subject import Subject, bind

@@ -2,8 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,10 +10,10 @@ import pytest
 import looprop
 import tiny
 from looprop.errors import InputError, UnknownNameError
-from looprop.methods import registry
+from looprop.methods import names, registry
 from looprop.methods.base import Attribution, Method
-from looprop.methods.names import CATALOGUE, About, _written, check_name, method_names
-from looprop.methods.registry import make_method, method_class, register
+from looprop.methods.names import FIRST, check_name, method_names
+from looprop.methods.registry import check_described, make_method, method_class, register
 from looprop.models.subject import Subject
 
 SAID = {
@@ -44,21 +43,13 @@ class Ones(Method):
 
 
 @pytest.fixture
-def own_catalogue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registry, "_REGISTERED", {})
-    before = dict(CATALOGUE)
-    yield
-    CATALOGUE.clear()
-    CATALOGUE.update(before)
+def own_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "REGISTERED", {})
+    monkeypatch.setattr(registry, "REGISTERED", names.REGISTERED)
 
 
-def written(folder: Path, source: str) -> list[About]:
-    (folder / "method.py").write_text(source, encoding="utf-8")
-    return list(_written(folder, "own"))
-
-
-def source_of(said: dict[str, object], *, bases: str = "Method") -> str:
-    return f"class Ones({bases}):\n" + "".join(f"    {key} = {value!r}\n" for key, value in said.items())
+def own(said: dict[str, object], base: type[Method] = Method) -> type[Method]:
+    return type("Ones", (base,), {"__module__": "own", **said})
 
 
 def test_the_order_is_the_one_of_the_readers() -> None:
@@ -72,35 +63,31 @@ def test_unknown_names_raise(name: str) -> None:
         check_name(name)
 
 
-def test_a_file_is_read_and_not_run(tmp_path: Path) -> None:
-    (about,) = written(tmp_path, "raise SystemExit\n" + source_of({"name": "ones", **SAID}))
-    assert about == About(name="ones", **SAID, home="own.method:Ones")  # type: ignore[arg-type]
-    assert about.label == "Ones"
-
-
-def test_what_a_class_inherits_it_does_not_say(tmp_path: Path) -> None:
-    both = source_of({"name": "ones", **SAID, "example": "ones[size=2]"}) + "class Twos(Ones):\n    name = 'twos'\n"
-    with pytest.raises(InputError, match=r"own.method:Twos does not say its title, summary, cost, kind, limits"):
-        written(tmp_path, both)
+def test_what_a_class_inherits_it_does_not_say() -> None:
+    one = own({"name": "ones", **SAID, "example": "ones[size=2]"})
+    with pytest.raises(InputError, match=r"own:Ones does not say its title, summary, cost, kind"):
+        check_described(own({"name": "twos"}, one))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"title": ""}, "own.method:Ones does not say its title"),
+        ({"title": ""}, "own:Ones does not say its title"),
         ({"kind": "effects"}, "unknown kind of score of method ones 'effects'; did you mean 'effect'"),
         ({"name": "Ones!"}, "small letters, digits and hyphens, got 'Ones!'"),
         ({"example": "twos[size=2]"}, r"'twos\[size=2\]' is no form of method ones"),
     ],
 )
-def test_a_class_that_says_too_little_or_nonsense(tmp_path: Path, change: dict[str, object], message: str) -> None:
+def test_a_class_that_says_too_little_or_nonsense(change: dict[str, object], message: str) -> None:
     with pytest.raises((InputError, UnknownNameError), match=message):
-        written(tmp_path, source_of({"name": "ones", **SAID, **change}))
+        check_described(own({"name": "ones", **SAID, **change}))
 
 
-def test_what_must_be_computed_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cost of method own.method:Ones is read without running .* literal"):
-        written(tmp_path, source_of({"name": "ones", **SAID}) + "    cost = str(1)\n")
+def test_every_file_holds_the_method_that_it_is_called_after() -> None:
+    for name in method_names():
+        check_described(method_class(name))
+        assert method_class(name).name == name
+    assert [name for name in FIRST if name not in method_names()] == []
 
 
 @pytest.mark.usefixtures("own_catalogue")

@@ -9,8 +9,8 @@ import pytest
 from cli.conftest import Run
 from looprop import load
 from looprop.display import visible
-from looprop.explanation_matrix import ExplanationMatrix
-from looprop.removal import set_function
+from looprop.removal import SetFunction
+from looprop.result import ExplanationMatrix
 
 DOCUMENTS = {"a.txt": "The film is good . It was fun .", "b.txt": "the movie was bad .", "c.txt": "not very good ."}
 QUESTION = "is the film good ?"
@@ -82,7 +82,7 @@ def test_another_method_gives_the_whole_answer_and_says_its_cost(
     run = looprop("context", "--documents", *files, *arguments)
     assert run.exit_code == 0, run.output
     assert json.loads(run.stdout)["method"] == "attnlrp"
-    assert "attnlrp costs" in run.stderr
+    assert "3 forward passes" in run.stderr
 
 
 def test_an_interruption_gives_what_is_known(
@@ -93,15 +93,15 @@ def test_an_interruption_gives_what_is_known(
     assert first.exit_code == 0, first.output
     every = json.loads(first.stdout)
     monkeypatch.setattr("looprop.removal.steps.SHORT", -1.0)  # one at a time
-    calls, compute = [0], set_function.SetFunction._compute
+    calls, compute = [0], SetFunction._compute
 
-    def interrupted(self: set_function.SetFunction, *rest: object) -> None:
+    def interrupted(self: SetFunction, *rest: object) -> None:
         calls[0] += 1
         if calls[0] == 3:
             raise KeyboardInterrupt
         compute(self, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(set_function.SetFunction, "_compute", interrupted)
+    monkeypatch.setattr(SetFunction, "_compute", interrupted)
     page = tmp_path / "part.html"
     run = looprop("context", *files, *whole, "--html", str(page))
     assert run.exit_code == 130
@@ -119,7 +119,7 @@ def test_an_interruption_before_anything_is_known(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(set_function.SetFunction, "_compute", interrupted)
+    monkeypatch.setattr(SetFunction, "_compute", interrupted)
     run = looprop("context", *files, "--question", QUESTION, "--model", language_model, "--answer", "good")
     assert (run.exit_code, run.stdout) == (130, "")
 

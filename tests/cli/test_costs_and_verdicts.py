@@ -14,9 +14,7 @@ from looprop.auditing.verdicts import MethodVerdict, said_of, sign_of
 from looprop.cli import evaluating, explaining
 from looprop.estimating import estimate_run, spoken, stated_cost
 from looprop.methods.ig import Baseline
-from looprop.methods.names import CATALOGUE
-from looprop.methods.options import as_written
-from looprop.methods.registry import make_method, method_class
+from looprop.methods.registry import CATALOGUE, as_written, make_method, method_class, options_of
 from looprop.models.adapter import Removal
 from looprop.workbench import load
 
@@ -28,18 +26,19 @@ TEXT = "the film is good and it was not bad"
 def test_options_are_those_of_the_constructor(name: str) -> None:
     given = inspect.signature(method_class(name)).parameters.values()
     expected = {p.name: None if p.default is None else as_written(p.default) for p in given}
-    assert {option.name: option.default for option in CATALOGUE[name].options} == expected
-    for option in CATALOGUE[name].options:
+    expected = {k: value for k, value in expected.items() if k not in CATALOGUE[name].fixed}
+    assert {option.name: option.default for option in options_of(CATALOGUE[name])} == expected
+    for option in options_of(CATALOGUE[name]):
         for choice in option.choices:
             made = make_method(f"{name}[{option.name}={choice}]") if (name, option.name) != ("lrp", "plan") else None
             assert made is None or made.name == name, "what is said to be allowed is"
 
 
 def test_choices_are_all_that_there_are() -> None:
-    options = {option.name: option for option in CATALOGUE["ig"].options}
+    options = {option.name: option for option in options_of(CATALOGUE["ig"])}
     assert options["baseline"].choices == get_args(Baseline)
     assert str(options["steps"]) == "steps=50"
-    (removal,) = (option for option in CATALOGUE["loo"].options if option.name == "removal")
+    (removal,) = (option for option in options_of(CATALOGUE["loo"]) if option.name == "removal")
     assert removal.choices == get_args(Removal)
     assert str(removal).startswith("removal (unset; attention-mask, zero")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from looprop.evaluation.result import SCHEMA, VERSION, Evaluation
+from looprop.evaluation import Evaluation
 from looprop.metrics import metric_names
 
 PUBLISHED = json.loads((Path(__file__).parents[2] / "docs/schema/evaluation.schema.json").read_text(encoding="utf-8"))
@@ -39,8 +39,8 @@ def test_the_schema_names_every_field_and_no_other() -> None:
     data = make(loo_matters=False, tokens_read=32, tokens=202).to_dict()
     assert set(PUBLISHED["properties"]) == {*PUBLISHED["required"], "no_feature_matters", "truncated"} == set(data)
     assert set(make().to_dict()) == set(PUBLISHED["required"])
-    assert PUBLISHED["properties"]["version"]["const"] == data["version"] == VERSION
-    assert PUBLISHED["properties"]["schema"]["const"] == data["schema"] == SCHEMA
+    assert PUBLISHED["properties"]["version"]["const"] == data["version"] == Evaluation.VERSION
+    assert PUBLISHED["properties"]["schema"]["const"] == data["schema"] == Evaluation.SCHEMA
     parts = {f"{metric}{end}" for metric in METRICS for end in ("", "-low", "-high", "-n", "-undefined")}
     assert set(PUBLISHED["$defs"]["method"]["properties"]) | parts == set(data["summary"][0])
 

@@ -123,6 +123,11 @@ def test_files_are_written_and_named_on_standard_error(looprop: Run, classifier:
         assert f"wrote {page}" in result.stderr
         assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
         assert picture.read_bytes().startswith(b"\x89PNG")
+    other = tmp_path / "picture.pdf"
+    assert looprop("explain", TEXT, "--model", classifier, "-m", "cp-lrp", "--png", str(other)).exit_code == 0
+    assert other.read_bytes().startswith(b"%PDF")
+    refused = looprop("explain", TEXT, "--model", classifier, "--png", str(page))
+    assert "must end in .png, .svg, .pdf" in refused.stderr
 
 
 @pytest.mark.browser

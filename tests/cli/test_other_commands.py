@@ -12,7 +12,7 @@ from looprop.evaluation.evaluate import evaluate
 from looprop.evaluation.gallery import measured_explanations
 from looprop.evaluation.result import Evaluation
 from looprop.inputs.examples import Example, make_dataset
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 from looprop.workbench import load
 
 TEXTS = ["the film is not good", "a very bad movie", "unbelievable fun"]
@@ -40,6 +40,15 @@ def test_help_and_version(looprop: Run, arguments: list[str]) -> None:
     result = looprop(*arguments)
     assert result.exit_code == 0
     assert "looprop" in result.stdout
+
+
+def test_tune_says_what_to_use_instead(looprop: Run) -> None:
+    result = looprop("tune", "--data", "demo", "--budget", "20")
+    assert result.exit_code == 1
+    assert result.output.startswith("looprop: `looprop tune` was removed")
+    assert "`looprop evaluate DATA" in result.output
+    assert result.output.count("\n") == 1
+    assert "tune" not in looprop("--help").output
 
 
 def test_no_arguments_show_the_help(looprop: Run) -> None:

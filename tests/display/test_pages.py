@@ -25,6 +25,7 @@ from looprop.display.strips import (
     legend,
     strip,
 )
+from looprop.metrics import Estimate
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -262,10 +263,11 @@ def test_table_cells() -> None:
 
 
 def test_the_cell_of_a_mean() -> None:
-    cell = estimated(0.126, -0.5, 1.0, count=7, undefined=2, best=True)
+    mean = Estimate(0.126, -0.5, 1.0, 7, 2, 0.95, "percentile", 2000, 0)
+    cell = estimated(mean, best=True)
     tip = "−0.500 to +1.00, n = 7, undefined on 2"
     assert cell == Cell(0.126, -0.5, 1.0, text="0.13", tip=tip, best=True, under="[−0.50, 1.00]")
-    unknown = estimated(math.nan, math.nan, math.nan, count=0)
+    unknown = estimated(replace(mean, mean=math.nan, low=math.nan, high=math.nan, count=0, undefined=0))
     assert (unknown.text, unknown.tip, unknown.under) == ("–", "– to –, n = 0", "")
 
 

@@ -17,8 +17,7 @@ from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.evaluation import setup
 from looprop.evaluation.result import Evaluation
 from looprop.methods.base import Attribution, Method
-from looprop.methods.names import CATALOGUE
-from looprop.methods.registry import make_method
+from looprop.methods.registry import CATALOGUE, make_method
 from looprop.models.subject import Subject
 from looprop.workbench import Workbench
 

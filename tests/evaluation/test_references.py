@@ -89,7 +89,7 @@ def test_known_shapley_values_are_taken_over_and_checked(tiny: Workbench, monkey
     with pytest.raises(InputError, match="known Shapley values"):
         looprop.evaluate(tiny, TEXTS[::-1], ["cp-lrp"], metrics, shapley=known)
     known["0"].scores[2] += 1
-    with pytest.raises(InputError, match="do not add up"):
+    with pytest.raises(InputError, match="the known Shapley values are not of this model"):
         looprop.evaluate(tiny, TEXTS, ["cp-lrp"], metrics, shapley=known)
 
 

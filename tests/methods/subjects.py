@@ -9,12 +9,12 @@ from torch import Tensor, nn
 import zoo
 from looprop.methods.looprop.first_order import first_order
 from looprop.methods.registry import make_method
-from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.encoded import Encoded, partition
-from looprop.models.image_classifier import ImageClassifier
-from looprop.models.subject import Subject
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.image_classifier import ImageClassifier
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 
 
 def encoded(ids: Tensor) -> Encoded:
@@ -34,15 +34,15 @@ def subject_of(name: str, *, length: int = 11, features: Any = "token", model: n
         kind = CausalLanguageModel if name in zoo.DECODERS else TextClassifier
         adapter = kind(model, lambda text: text)
         item = encoded(zoo.token_ids(length))
-    return Subject(adapter, item, Target((1,), "1"), partition(item, features))
+    return new_subject(adapter, item, Target((1,), "1"), partition(item, features))
 
 
 def scores(subject: Subject, method: str, **options: Any) -> np.ndarray:
-    return make_method(method, **options).attribute([subject.afresh()])[0].scores
+    return make_method(method, **options).attribute([subject.alone()])[0].scores
 
 
 def felt(subject: Subject, backward: Any = "gradient") -> np.ndarray:
     """Row by row, how much of each removal is felt outside the rows of the token itself; the read-out row counts."""
-    effect, read = first_order(subject.afresh(), backward).effect.numpy(), subject.rows_read
+    effect, read = first_order(subject.alone(), backward).effect.numpy(), subject.rows_read
     length = len(effect)
     return np.array([sum(abs(effect[j, i]) for j in range(length) if j != i or j in read) for i in range(length)])

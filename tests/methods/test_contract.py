@@ -9,7 +9,6 @@ import math
 import os
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,9 @@ import tiny
 import zoo
 from looprop.cli.main import app
 from looprop.errors import InputError, UnknownNameError
-from looprop.methods import make_method, method_class
-from looprop.methods.names import CATALOGUE, OWN, SCORE_KINDS, About, describe
+from looprop.methods import Method, make_method, method_class
+from looprop.methods.names import SCORE_KINDS
+from looprop.methods.registry import CATALOGUE, check_described, options_of
 from looprop.naming import split_name
 from traces import assert_no_trace, in_threads
 
@@ -75,7 +75,7 @@ def pictures(count: int) -> list[Tensor]:
     return [torch.rand(1, 16, 16, dtype=torch.float64, generator=generator) for _ in range(count)]
 
 
-def about(method: str) -> About:
+def about(method: str) -> type[Method]:
     return CATALOGUE[split_name(method)[0]]
 
 
@@ -96,10 +96,8 @@ def close(found: Any, expected: Any) -> None:
 
 @each
 def test_says_what_it_is(method: str) -> None:
-    said, found = about(method), method_class(about(method).name)
-    # Options are read from the constructor's source; another test holds them to its signature.
-    assert describe(vars(found), f"{found.__module__}:{found.__qualname__}") == replace(said, options=())
-    assert all(getattr(said, field) for field in OWN if field not in ("short", "example", "coarse", "demo"))
+    said = found = about(method)
+    check_described(found)
     assert said.kind in SCORE_KINDS
     assert "\n" not in said.title + said.summary + said.cost
     assert not said.summary.endswith("."), "a summary is no sentence: it stands in tables"
@@ -114,7 +112,7 @@ def test_is_listed(method: str) -> None:
     listed = {entry["name"]: entry for entry in json.loads(shown.stdout)["methods"]}
     entry, said = listed[about(method).name], about(method)
     assert (entry["summary"], entry["cost"]) == (said.summary, said.cost)
-    assert [option["name"] for option in entry["options"]] == [option.name for option in said.options]
+    assert [option["name"] for option in entry["options"]] == [option.name for option in options_of(said)]
 
 
 @each
@@ -127,6 +125,18 @@ def test_options_are_named_checked_and_recorded(method: str) -> None:
     assert json.loads(json.dumps(made.options)) == made.options
     assert pickle.loads(pickle.dumps(made)).options == made.options  # methods travel to other processes
     assert bench("bert").explain(TEXT, method).options == made.options
+
+
+@each
+@pytest.mark.parametrize("text", TEXTS)
+def test_passes_are_what_the_cost_says(method: str, text: str) -> None:
+    subject, made = bench("bert").subject(text), make_method(method)
+    count = len(subject.features)
+    names = {"F": count, "T": len(subject.encoded), "S": sum(subject.special), **made.options}
+    stated = eval(made.cost.removeprefix("at most "), {"__builtins__": {}}, names)
+    if not made.cost.startswith("at most "):
+        assert made.passes(subject) == pytest.approx(stated)
+    assert 0 <= made.passes(subject) <= stated or count < names.get("rows", 0)
 
 
 @each

@@ -42,7 +42,7 @@ def test_what_is_not_paid_for_is_not_used() -> None:
 def test_exact_values_cost_what_was_run(length: int) -> None:
     subject = subject_of("deberta-v2", length=length)  # which runs whole variants only
     (found,) = make_method("fast-shapley", budget=10).attribute([subject])
-    (values,) = subject.known.values.values()
+    (values,) = subject.cache.values.values()
     assert found.details["exact"]
     assert found.cost == values.computed == 2 ** (length - 1) - 1
 

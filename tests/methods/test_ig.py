@@ -13,13 +13,13 @@ import tiny
 import zoo
 from looprop.errors import InputError, ModelError, RuleError, UnknownNameError
 from looprop.methods.ig import IntegratedGradients, IntegratedGradientsWarning
-from looprop.methods.line import Line
+from looprop.methods.parts.line import Line
 from looprop.methods.registry import make_method
 from looprop.models.encoded import partition
-from looprop.models.subject import Subject, bind
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.models.subject import Subject, bind, new_subject
 from looprop.models.target import Target
 from looprop.models.tensor_module import TensorModule
-from looprop.models.text_classifier import TextClassifier
 from looprop.tensors import attribute
 from looprop.workbench import load
 from removal.naive import PAD, TOKENIZER, Tokens, encode, subject_of
@@ -185,7 +185,7 @@ def test_a_cut_proven_on_one_text_is_not_believed_on_the_next(wraps: bool, monke
         adapter, found = TextClassifier(ReadWhereATokenSays(zoo.build("bert"), wraps=wraps), TOKENIZER), []
         for ids in ([9, 10, 11, 12, 13, 14, 15, 16, 17], [9, 10, 11, 7, 13, 14, 15, 16]):
             encoded = encode(torch.tensor([ids]))
-            subject = Subject(adapter, encoded, Target((1,), "1"), partition(encoded))
+            subject = new_subject(adapter, encoded, Target((1,), "1"), partition(encoded))
             found.append(IntegratedGradients(steps=4).attribute([subject])[0].scores)
         assert bool(Line(subject, "zero", keep_special=False)._cut) is False
         return found
@@ -274,7 +274,7 @@ def test_baselines_of_tokens(baseline: Any) -> None:
     ids[0, 2] = token
     encoded = encode(ids)
     (still,) = IntegratedGradients(steps=3, baseline=baseline).attribute(
-        [Subject(adapter, encoded, Target((1,), "1"), partition(encoded))]
+        [new_subject(adapter, encoded, Target((1,), "1"), partition(encoded))]
     )
     assert still.scores[2] == 0.0
 

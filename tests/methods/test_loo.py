@@ -10,7 +10,7 @@ from looprop.methods.registry import make_method
 from looprop.metrics import keep_matrix, removal_order
 from looprop.models.subject import bind
 from looprop.models.tensor_module import TensorModule
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.tensors import attribute
 from removal.naive import leave_one_out, one_by_one, subject_of
 

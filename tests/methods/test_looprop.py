@@ -192,7 +192,7 @@ def test_features_with_true_values_take_no_rows() -> None:
     """The same number of pairs goes to the other variants: with half of the features known, twice as many each."""
     subject = subject_of("bert", length=12)
     loo = scores(subject, "loo")
-    found = make_method("looprop", rows=6, refine=6).attribute([subject.afresh()])[0]
+    found = make_method("looprop", rows=6, refine=6).attribute([subject.alone()])[0]
     known = np.isclose(found.scores, loo, rtol=0, atol=1e-9 * np.abs(loo).max())
     assert known.sum() >= 6
     assert known[0]

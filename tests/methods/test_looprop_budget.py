@@ -10,20 +10,21 @@ import torch
 import zoo
 from looprop.methods.base import Attribution
 from looprop.methods.looprop import spending
-from looprop.methods.looprop.estimates import NotCarried, first_estimate
+from looprop.methods.looprop.estimates import first_estimate
 from looprop.methods.looprop.first_order import first_order
 from looprop.methods.looprop.rows import whole_variants
 from looprop.methods.registry import make_method
-from looprop.models.causal_lm import CausalLanguageModel
-from looprop.models.subject import Subject
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
+from looprop.removal.trust import Disagreement
 from methods.subjects import encoded, felt, scores, subject_of
 
 ENCODERS, DECODERS = ["bert", "modernbert", "mpnet", "vit"], ["gpt2", "llama", "gemma3"]
 
 
 def spent(subject: Subject, **options: Any) -> Attribution:
-    return make_method("looprop", **options).attribute([subject.afresh()])[0]
+    return make_method("looprop", **options).attribute([subject.alone()])[0]
 
 
 @pytest.mark.parametrize("name", [*ENCODERS, *DECODERS])
@@ -56,7 +57,7 @@ def test_an_encoder_spends_on_the_read_out_and_on_what_is_felt_most(name: str) -
 def test_estimates_lean_the_way_of_all_removals() -> None:
     """score_i + felt_i * (sum of scores / sum of felt), without the read-out in the sums, by a loop."""
     subject = subject_of("bert", length=12)
-    effect, gross = first_order(subject.afresh()).effect.numpy(), felt(subject)
+    effect, gross = first_order(subject.alone()).effect.numpy(), felt(subject)
     net = [sum(effect[j, i] for j in range(12) if j != i) for i in range(1, 12)]
     share = sum(net) / sum(gross[1:])
     wanted = [score + share * gross[i + 1] for i, score in enumerate(net)]
@@ -69,7 +70,7 @@ def test_scores_of_the_opposite_target_are_opposite() -> None:
     one = subject_of("bert", length=14)
     for budget in (3, 5, 9):
         there, back = (
-            spent(Subject(one.adapter, one.encoded, target, one.features), budget=budget)
+            spent(new_subject(one.adapter, one.encoded, target, one.features), budget=budget)
             for target in (Target((1,), "1 - 0", 0), Target((0,), "0 - 1", 1))
         )
         np.testing.assert_allclose(there.scores, -back.scores, atol=1e-9 * np.abs(there.scores).max())
@@ -87,7 +88,7 @@ def test_rows_where_the_first_true_values_show_poor_estimates(monkeypatch: pytes
     np.testing.assert_allclose(found.scores[known], loo[known], atol=1e-9)
 
     def broken(*given: Any) -> Any:
-        raise NotCarried("not today")
+        raise Disagreement("not today")
 
     monkeypatch.setattr(spending, "with_rows", broken)
     found = spent(subject, budget=9)
@@ -139,7 +140,7 @@ def test_more_passes_than_a_decoder_has_rows_are_leave_one_out(name: str) -> Non
 def test_rows_go_to_large_effects_of_removals_that_are_felt_much(name: str) -> None:
     """A row of a variant is worth its effect times all that the removal is felt; by a literal greedy loop."""
     subject, length, budget = subject_of(name, length=24), 24, 11
-    size = first_order(subject.afresh(), "attnlrp").size.double().numpy()
+    size = first_order(subject.alone(), "attnlrp").size.double().numpy()
     worth = {(i, j): size[j, i] * sum(size[:, i]) for i in range(1, length) for j in range(i + 1, length - 1)}
     rows = {i: set(range(1, length)) if i == 0 else {length - 1} for i in range(length)}
     left = (budget - 3) * length - sum(map(len, rows.values()))
@@ -151,7 +152,7 @@ def test_rows_go_to_large_effects_of_removals_that_are_felt_much(name: str) -> N
 
 
 def test_a_decoder_whose_rows_cannot_be_carried_gets_true_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spending, "can_carry", lambda *given: False)
+    monkeypatch.setattr(spending, "carried", lambda subject, first, run, plain: plain(""))
     subject = subject_of("llama", length=20)
     order = [i for i in np.argsort(-felt(subject, "attnlrp")) if i != 0]
     for budget in (4, 8):
@@ -164,7 +165,7 @@ def test_a_part_of_a_prompt_without_its_first_token() -> None:
     """Features need not cover the prompt: where nobody asks for the first token, nothing is spent on it."""
     adapter = CausalLanguageModel(zoo.build("llama"), lambda text: text)
     features = tuple((i,) for i in range(4, 20))
-    subject = Subject(adapter, encoded(zoo.token_ids(20)), Target((1,), "1"), features)
+    subject = new_subject(adapter, encoded(zoo.token_ids(20)), Target((1,), "1"), features)
     loo = scores(subject, "loo")
     for budget in (4, 8, 15):
         found = spent(subject, budget=budget)
@@ -177,7 +178,7 @@ def test_what_is_known_and_what_the_first_pass_said_of_it() -> None:
     subject = subject_of("bert", length=20)
     found = spent(subject, budget=8)
     known = found.details["known"]
-    first = first_estimate(subject.afresh(), first_order(subject.afresh()))
+    first = first_estimate(subject.alone(), first_order(subject.alone()))
     np.testing.assert_allclose(found.details["estimated"], first.scores[known], rtol=1e-9)
     assert found.details["own_r"] == pytest.approx(np.corrcoef(first.scores[known], found.scores[known])[0, 1])
 

@@ -9,7 +9,7 @@ import looprop
 import tiny
 from looprop.errors import InputError, UnknownNameError
 from looprop.games.values import all_sets, exact_shapley
-from looprop.methods.players import players_of
+from looprop.methods.parts.players import players_of
 
 TEXT = "the film is not very good"
 LONG = "the film is not very good and this movie was a very bad movie"

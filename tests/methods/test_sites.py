@@ -19,9 +19,9 @@ from torch.nn import functional
 import looprop
 from looprop.errors import InputError
 from looprop.methods.registry import make_method
-from looprop.models.subject import Subject
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 from removal.naive import TOKENIZER, encode
 
 WIDTH, HEADS = 8, 2
@@ -132,7 +132,7 @@ def subject_of(way: Callable[..., Tensor], layers: int = 1, *, length: int = 9, 
     model = Miniature(way, layers, positions=positions).double().eval()
     ids = torch.randint(5, 40, (1, length), generator=torch.Generator().manual_seed(length))
     adapter = TextClassifier(model, TOKENIZER)
-    return Subject(adapter, encode(ids), Target((1,), "1"), tuple((i,) for i in range(length)))
+    return new_subject(adapter, encode(ids), Target((1,), "1"), tuple((i,) for i in range(length)))
 
 
 def leave_one_out(subject: Subject) -> np.ndarray:
@@ -268,5 +268,5 @@ def test_removal_counts_the_calls() -> None:
     without = WithoutMask(twice, 2).double().eval()
     without.load_state_dict(masked.adapter.model.state_dict())
     encoded = replace(masked.encoded, inputs={"input_ids": masked.encoded.inputs["input_ids"]})
-    subject = Subject(TextClassifier(without, TOKENIZER), encoded, masked.target, masked.features)
+    subject = new_subject(TextClassifier(without, TOKENIZER), encoded, masked.target, masked.features)
     np.testing.assert_allclose(make_method("loo").attribute([subject])[0].scores, leave_one_out(masked), atol=1e-12)

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 import looprop
 from looprop.errors import InputError, RuleError
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 from models.naive_heads import ids_of, leave_out, target_of, value
 from tiny import wordpiece
 from tiny_heads import MASKED, TAGGERS, TEXTS, TWO_STACKS, bench, model_of, text_of

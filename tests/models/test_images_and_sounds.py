@@ -12,7 +12,7 @@ from torch import Tensor
 import looprop
 import zoo
 from looprop.errors import InputError, LoopropError, ModelError
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 from tiny_heads import IMAGES, SOUNDS, bench, image_of, model_of, sound_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::looprop.methods.ig.IntegratedGradientsWarning")

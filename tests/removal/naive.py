@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 import zoo
 from looprop.models.adapter import Adapter
-from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.encoded import Encoded, partition
-from looprop.models.image_classifier import ImageClassifier
-from looprop.models.subject import Subject
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.image_classifier import ImageClassifier
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
 
 PAD, MASK = 0, 4
 
@@ -64,7 +64,7 @@ def subject_of(
     target = Target((1,), "1")
     if continuation:
         target = Target(tuple(encoded.inputs["input_ids"][0, -continuation:].tolist()), "...", continuation=True)
-    return Subject(adapter, encoded, target, partition(encoded, features))
+    return new_subject(adapter, encoded, target, partition(encoded, features))
 
 
 def value_of(subject: Subject, logits: Tensor) -> float:

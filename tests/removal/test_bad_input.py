@@ -12,12 +12,12 @@ import tiny
 import zoo
 from looprop.errors import InputError, ModelError, UnknownNameError
 from looprop.models.encoded import partition
-from looprop.models.image_classifier import ImageClassifier
-from looprop.models.subject import Subject, bind
+from looprop.models.heads.image_classifier import ImageClassifier
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.models.subject import Subject, bind, new_subject
 from looprop.models.target import Target
 from looprop.models.tensor_module import TensorModule
-from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.workbench import load
 from removal.naive import Tokens, encode, leave_one_out, subject_of
 
@@ -110,7 +110,7 @@ class Fragile(nn.Module):
 
 def test_logits_that_are_no_numbers_name_the_removed_token() -> None:
     encoded = encode(zoo.token_ids(5))
-    subject = Subject(TextClassifier(Fragile(), lambda text: text), encoded, Target((1,), "1"), partition(encoded))
+    subject = new_subject(TextClassifier(Fragile(), lambda text: text), encoded, Target((1,), "1"), partition(encoded))
     value = SetFunction(subject)
     assert np.isfinite(value(leave_one_out(5)[:3])).all()
     with pytest.raises(ModelError, match=r"NaN or infinite logits when \['t3'\] is removed"):
@@ -123,8 +123,9 @@ def test_a_model_that_forgets_its_batch() -> None:
             return super().forward(input_ids, attention_mask).nan_to_num()[:1]
 
     encoded = encode(zoo.token_ids(5))
-    subject = Subject(TextClassifier(Forgetful(), lambda text: text), encoded, Target((1,), "1"), partition(encoded))
-    with pytest.raises(ModelError, match="answers a batch of 6 inputs with 1 rows of logits"):
+    adapter = TextClassifier(Forgetful(), lambda text: text)
+    subject = new_subject(adapter, encoded, Target((1,), "1"), partition(encoded))
+    with pytest.raises(ModelError, match="answers a batch of 5 inputs with 1 rows of logits"):
         SetFunction(subject)(leave_one_out(5))
 
 
@@ -157,7 +158,7 @@ class Folded(nn.Module):
 def folded_subject(heads: int) -> Subject:
     adapter = ImageClassifier(Folded(heads))
     encoded = adapter.encode(torch.randn(1, 16, 16, generator=torch.Generator().manual_seed(0)))
-    return Subject(adapter, encoded, Target((1,), "1"), partition(encoded))
+    return new_subject(adapter, encoded, Target((1,), "1"), partition(encoded))
 
 
 def test_attention_without_heads_is_masked_rightly() -> None:
@@ -170,5 +171,5 @@ def test_attention_without_heads_is_masked_rightly() -> None:
 
 
 def test_heads_folded_into_the_batch_are_refused() -> None:
-    with pytest.raises(ModelError, match=r"scores of shape \(34, 16, 16\)"):
+    with pytest.raises(ModelError, match=r"scores of shape \(32, 16, 16\)"):
         SetFunction(folded_subject(2), removal="attention-mask")(leave_one_out(16))

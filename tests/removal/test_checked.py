@@ -14,11 +14,11 @@ import looprop
 import tiny
 import zoo
 from looprop.errors import InputError, ModelError
-from looprop.models.subject import Subject
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import SetFunction
 from looprop.removal.shortcuts.choose import program
+from looprop.removal.value import SetFunction
 from removal import odd_models as odd
 from removal.naive import TOKENIZER, adapter_of, encode, leave_one_out, one_by_one
 
@@ -48,7 +48,7 @@ def inputs(count: int, seed: int, *, longest: int = 30) -> list[Tensor]:
 
 
 def subject_of(adapter: Any, ids: Tensor) -> Subject:
-    return Subject(adapter, encode(ids), Target((1,), "1"), tuple((i,) for i in range(ids.shape[1])))
+    return new_subject(adapter, encode(ids), Target((1,), "1"), tuple((i,) for i in range(ids.shape[1])))
 
 
 def wanted(subject: Subject) -> np.ndarray:
@@ -103,7 +103,7 @@ def test_a_batch_is_one_by_one(kind: type[odd.Encoder], method: str) -> None:
 def test_families_stay_right_and_quick(family: str) -> None:
     adapter = adapter_of(family, zoo.build(family))
     assert_all_are_right(adapter, inputs(8, 1, longest=26))
-    assert not adapter.facts.lost
+    assert not adapter.ledger.dropped
 
 
 @pytest.mark.slow
@@ -130,12 +130,12 @@ def test_a_shortcut_that_fails_in_any_way_is_given_up_and_said(error: Exception,
     def fail(*_: Any) -> Any:
         raise error
 
-    assert value.runner._proven is not None
-    object.__setattr__(value.runner._proven, "runner", fail)
+    assert value._proven is not None
+    object.__setattr__(value._proven, "runner", fail)
     np.testing.assert_allclose(value(leave_one_out(22)), one_by_one(subject, leave_one_out(22)), atol=1e-9)
     assert value.report()["way"] == "plain"
     assert type(error).__name__ in value.report()["fell_back"]
-    assert any(name.startswith("packed") for name in adapter.facts.lost)
+    assert any(name.startswith("packed") for name in adapter.ledger.dropped)
     (later,) = make_method("loo").attribute([subject_of(adapter, zoo.token_ids(24))])
     assert later.details["removal"]["way"].startswith("rows")  # the next way proves itself
 
@@ -145,7 +145,7 @@ def test_values_of_a_way_that_was_wrong_are_thrown_away(monkeypatch: Any) -> Non
     subject = subject_of(adapter, zoo.token_ids(24))
     value = SetFunction(subject)
     first = value(leave_one_out(24))
-    right = value.runner._proven
+    right = value._proven
     assert right is not None
     # What it gave before is altered where it is kept, and from now on it is wrong by more than rounding.
     for key in value.count.quick:
@@ -172,7 +172,7 @@ def test_rows_that_depend_on_their_batch_run_alone(removal: Any, length: int) ->
     np.testing.assert_allclose(found, truth, atol=1e-9)
     if removal == "attention-mask":
         np.testing.assert_allclose(truth, one_by_one(subject, keep), atol=1e-9)
-    assert adapter.facts.one_by_one
+    assert not adapter.takes_batches
 
 
 def test_who_chooses_among_positions_decides() -> None:

@@ -10,12 +10,12 @@ import transformers as hf
 
 import zoo
 from looprop.methods.registry import make_method
-from looprop.models.causal_lm import CausalLanguageModel
-from looprop.models.subject import Subject
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.models.subject import Subject, new_subject
 from looprop.models.target import Target
-from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import SetFunction
 from looprop.removal.shortcuts.biases import SiteBias, recorded_biases
+from looprop.removal.value import SetFunction
 from removal.naive import TOKENIZER, adapter_of, curves, encode, everything, leave_one_out, one_by_one, subject_of
 
 FAMILIES = ["bert", "distilbert", "modernbert", "mpnet", "gpt2", "llama", "vit"]
@@ -55,9 +55,9 @@ def test_rows_are_dropped_where_they_can_be_and_change_nothing(family: str) -> N
     keep = everything(len(subject.features))
     quick = SetFunction(subject)
     assert (quick.way != "plain") == (family in DROPPING)
-    plain = SetFunction(subject.afresh(), quick=False)
+    plain = SetFunction(subject.alone(), quick=False)
     for budget in (1, 40, 1000):  # batches of one, of a few unlike ones, of all
-        found = SetFunction(subject.afresh(), batch_positions=budget)(keep)
+        found = SetFunction(subject.alone(), batch_positions=budget)(keep)
         np.testing.assert_allclose(found, plain(keep), atol=TOLERANCE)
 
 
@@ -85,7 +85,7 @@ def test_relative_positions_keep_their_distances() -> None:
 def test_an_mpnet_computes_only_the_rows_that_are_kept() -> None:
     subject = subject_of("mpnet", length=12)
     keep = ~np.tri(11, 12, dtype=bool)  # 11 to 1 of 12 tokens are kept, and the read-out is always computed
-    SetFunction(subject.afresh(), batch_positions=1)(keep)  # the first of such runs is also checked
+    SetFunction(subject.alone(), batch_positions=1)(keep)  # the first of such runs is also checked
     value = SetFunction(subject, batch_positions=1)
     assert value.way != "plain"
     with Counted() as counted:
@@ -127,7 +127,7 @@ class Counted(torch.overrides.TorchFunctionMode):
 def test_a_bert_computes_only_what_is_new_and_what_somebody_reads() -> None:
     subject = subject_of("bert", length=12)
     keep = leave_one_out(12)[1:]  # the read-out itself stays: 11 variants of 11 rows
-    SetFunction(subject.afresh())(keep)  # the first of such runs is also checked
+    SetFunction(subject.alone())(keep)  # the first of such runs is also checked
     value = SetFunction(subject)
     assert value.way != "plain"
     with Counted() as counted:
@@ -141,7 +141,7 @@ def test_a_bert_computes_only_what_is_new_and_what_somebody_reads() -> None:
 
 def test_a_llama_computes_only_what_stands_after_the_removed_token() -> None:
     subject = subject_of("llama", length=12)
-    SetFunction(subject.afresh(), batch_positions=1)(leave_one_out(12))  # the first of such runs is also checked
+    SetFunction(subject.alone(), batch_positions=1)(leave_one_out(12))  # the first of such runs is also checked
     value = SetFunction(subject, batch_positions=1)
     assert value.way != "plain"
     with Counted() as counted:
@@ -204,11 +204,11 @@ def test_sliding_windows(name: str) -> None:
     adapter = CausalLanguageModel(model, TOKENIZER)
     for length in (12, 13, 14, 15):
         encoded = encode(zoo.token_ids(length))
-        subject = Subject(adapter, encoded, Target((1,), "1"), tuple((i,) for i in range(length)))
+        subject = new_subject(adapter, encoded, Target((1,), "1"), tuple((i,) for i in range(length)))
         keep = everything(length)
         wanted = one_by_one(subject, keep)
         for budget in (1, 30, 1000):
-            value = SetFunction(subject.afresh(), batch_positions=budget)
+            value = SetFunction(subject.alone(), batch_positions=budget)
             assert (value.way != "plain") == (length <= 13)
             np.testing.assert_allclose(value(keep), wanted, atol=1e-6)  # GPT-Neo takes its softmax in single precision
 
@@ -220,7 +220,8 @@ def test_a_window_nobody_knows_of_is_found_out() -> None:
     del model.config.window_size
     adapter = CausalLanguageModel(model, TOKENIZER)
     for length, holds in ((9, True), (15, False), (14, False)):
-        subject = Subject(adapter, encode(zoo.token_ids(length)), Target((1,), "1"), tuple((i,) for i in range(length)))
+        features = tuple((i,) for i in range(length))
+        subject = new_subject(adapter, encode(zoo.token_ids(length)), Target((1,), "1"), features)
         assert (SetFunction(subject).way != "plain") is holds
 
 
@@ -286,7 +287,8 @@ def test_classifiers_that_are_read_off_elsewhere(name: str, length: int) -> None
     torch.manual_seed(length)
     model = READ_ELSEWHERE[name]().double().eval()
     encoded = encode(torch.cat([zoo.token_ids(length - 1, seed=1), torch.tensor([[2]])], 1))
-    subject = Subject(TextClassifier(model, TOKENIZER), encoded, Target((1,), "1"), tuple((i,) for i in range(length)))
+    features = tuple((i,) for i in range(length))
+    subject = new_subject(TextClassifier(model, TOKENIZER), encoded, Target((1,), "1"), features)
     keep = everything(length)
     assert (SetFunction(subject).way != "plain") == (name in ("gpt2", "llama") and length >= 20)
     np.testing.assert_allclose(SetFunction(subject)(keep), one_by_one(subject, keep), atol=TOLERANCE)
@@ -306,7 +308,7 @@ def test_a_mean_over_kept_rows_drops_rows_but_not_the_last_layer() -> None:
         classifier_pooling="mean",
     )
     model = hf.ModernBertForSequenceClassification(config).double().eval()
-    subject = Subject(
+    subject = new_subject(
         TextClassifier(model, TOKENIZER), encode(zoo.token_ids(9)), Target((1,), "1"), tuple((i,) for i in range(9))
     )
     assert way_of(subject) == "rows, cut at 0"
@@ -329,11 +331,11 @@ def test_token_types_travel_with_their_rows() -> None:
     subject = subject_of("bert")
     types = torch.tensor([[0] * 5 + [1] * 6])
     inputs = {**subject.encoded.inputs, "token_type_ids": types}
-    typed = subject.afresh(encoded=replace(subject.encoded, inputs=inputs))
+    typed = replace(subject, encoded=replace(subject.encoded, inputs=inputs)).of(subject.adapter)
     keep = curves(11)
     value = SetFunction(typed)
     assert value.way != "plain"
-    plain = SetFunction(typed.afresh(), quick=False)(keep)
+    plain = SetFunction(typed.alone(), quick=False)(keep)
     np.testing.assert_allclose(value(keep), plain, atol=TOLERANCE)
     assert np.abs(plain - SetFunction(subject)(keep)).max() > 1e-3
 

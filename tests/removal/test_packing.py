@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from looprop.errors import ModelError
-from looprop.removal.batching import out_of_memory, pack, run_halving
+from looprop.models.checking import out_of_memory
+from looprop.removal.batching import pack, run_halving
 
 
 @given(st.lists(st.integers(1, 60), max_size=80), st.integers(1, 200))

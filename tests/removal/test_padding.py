@@ -12,8 +12,8 @@ import looprop
 import tiny
 import zoo
 from looprop.models.adapter import Adapter
-from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import SetFunction
+from looprop.models.heads.text_classifier import TextClassifier
+from looprop.removal.value import SetFunction
 from removal.naive import MASK, adapter_of, everything, one_by_one, subject_of
 
 

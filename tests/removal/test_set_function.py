@@ -17,11 +17,11 @@ import tiny
 import zoo
 from looprop.errors import ModelError
 from looprop.methods.registry import make_method
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, bind
 from looprop.models.tensor_module import TensorModule
-from looprop.models.text_classifier import TextClassifier
-from looprop.removal.set_function import SetFunction
-from looprop.running.ray.memory import positions_that_fit
+from looprop.removal.value import SetFunction
+from looprop.running.ray.sending import positions_that_fit
 from looprop.workbench import Workbench, load
 from removal.naive import MASK, PAD, curves, everything, kept_positions, leave_one_out, one_by_one, subject_of, value_of
 
@@ -136,7 +136,7 @@ def counting_subject(length: int = 8) -> tuple[Counting, Subject]:
     adapter = Counting(zoo.build("bert"), lambda text: text)
     subject = subject_of("bert", length=length, adapter=adapter)
     # Proven and checked now, so that neither is counted: of runs so short, the next seven are not checked.
-    value = SetFunction(subject.afresh())
+    value = SetFunction(subject.alone())
     value(leave_one_out(length))
     assert value.way != "plain"
     assert subject.output
@@ -270,7 +270,7 @@ def test_a_batch_size_that_did_not_fit_is_not_tried_again() -> None:
     SetFunction(subject_of("bert", length=9, adapter=adapter), quick=False)(everything(9))
     refused = narrow.refused
     assert refused > 0
-    assert adapter.facts.batch_positions is not None
+    assert adapter.ledger.batch_positions is not None
     SetFunction(subject_of("bert", length=9, adapter=adapter), quick=False)(everything(9))
     assert narrow.refused == refused
 
@@ -285,7 +285,11 @@ def test_what_fits_into_memory_grows_with_it_and_shrinks_with_the_model() -> Non
 
 def test_a_single_row_that_does_not_fit_is_an_error() -> None:
     narrow = Narrow(zoo.build("bert"), 7, MEMORY[0])
+    with pytest.raises(ModelError, match="memory runs out on a single input"):
+        subject_of("bert", length=9, adapter=TextClassifier(narrow, lambda text: text))
+    narrow.positions = 9  # only what is asked of the set function is too large
     subject = subject_of("bert", length=9, adapter=TextClassifier(narrow, lambda text: text))
+    narrow.positions = 7
     with pytest.raises(ModelError, match="memory runs out on a single input"):
         SetFunction(subject)(leave_one_out(9))
 
@@ -296,8 +300,8 @@ def test_other_errors_of_a_model_are_not_taken_for_a_lack_of_memory() -> None:
     subject = subject_of("bert", length=9, adapter=adapter)
     found = SetFunction(subject)(leave_one_out(9))
     np.testing.assert_allclose(found, one_by_one(subject_of("bert", length=9), leave_one_out(9)), atol=1e-9)
-    assert adapter.facts.batch_positions is None
-    assert adapter.facts.one_by_one
+    assert adapter.ledger.batch_positions is None
+    assert not adapter.takes_batches
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "vit"])
@@ -359,8 +363,9 @@ def test_no_trace_is_left_on_a_model(family: str, training: bool) -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_no_trace_is_left_after_a_failure(precision: Any) -> None:
-    narrow = Narrow(zoo.build("bert", dtype=torch.float32).train(), 0, RuntimeError("broken"))
+    narrow = Narrow(zoo.build("bert", dtype=torch.float32).train(), 10**6, RuntimeError("broken"))
     subject = subject_of("bert", adapter=TextClassifier(narrow, lambda text: text))
+    narrow.positions = 0
     before = state_of(narrow)
     value = SetFunction(subject, precision=precision)
     with pytest.raises(RuntimeError, match="broken"):
@@ -378,12 +383,12 @@ def test_no_trace_is_left_after_a_failure(precision: Any) -> None:
 def test_every_thread_gets_the_answer_to_its_own_input() -> None:
     subjects = [subject_of("distilbert", length=length) for length in (5, 6, 7)]
     adapter = subjects[0].adapter
-    expected = [adapter.logits(subject.encoded) for subject in subjects]
+    expected = [adapter.predict(subject.encoded).logits for subject in subjects]
     wrong: list[int] = []
 
     def ask(number: int) -> None:
         for _ in range(150):
-            if not torch.equal(adapter.logits(subjects[number].encoded), expected[number]):
+            if not torch.equal(adapter.predict(subjects[number].encoded).logits, expected[number]):
                 wrong.append(number)
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(3)]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from looprop.removal.set_function import SetFunction
 from looprop.removal.steps import in_steps
+from looprop.removal.value import SetFunction
 from looprop.workbench import Workbench, load
 from tiny import tiny_classifier
 

@@ -15,7 +15,7 @@ import pytest
 
 from looprop.errors import DataError
 from looprop.running.opening import open_store
-from looprop.running.part_files import part_name
+from looprop.running.parts import part_name
 from looprop.running.store import read_store
 
 IDENTITY = {"spec": {"name": "x"}, "seed": 0}

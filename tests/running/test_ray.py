@@ -32,6 +32,7 @@ from looprop.running.store import read_store
 from looprop.study import read_run, reproduce
 from looprop.workbench import load
 from running.slow_work import computed, slow_work
+from study.own_kind import write_own_kind
 
 pytest.importorskip("ray", reason="looprop[ray] is not installed")
 # Ray leaves sockets and processes to the end of the interpreter.
@@ -132,6 +133,14 @@ def test_begun_here_and_continued_on_the_cluster_the_table_is_that_of_a_local_ru
     assert "of their time spent waiting" in report
 
 
+def test_workers_get_the_code_of_a_folder_that_they_do_not_have(cluster: Any, tmp_path: Path) -> None:
+    folder = write_own_kind(tmp_path, "cubes")
+    here = reproduce(folder, out=tmp_path / "here", progress=False)
+    there = reproduce(folder, out=tmp_path / "there", engine=RayEngine(cluster.address), progress=False)
+    assert there.rows == here.rows
+    assert there.manifest["sessions"][-1]["engine"]["name"] == "ray"
+
+
 def test_ready_made_models_travel_whole(cluster: Any) -> None:
     m = load((tiny_model(), tiny_tokenizer()))
     methods = ["loo", "ig[steps=3]", "shapley[samples=4]", "both-ends", "fast-shapley[budget=6]"]
@@ -151,7 +160,7 @@ def test_a_node_removed_in_the_middle(cluster: Any, model: Path, local: str, tmp
         runs.append(get_engine("ray", address=cluster.address)(work, items))
         for i, result in enumerate(runs[0]):
             # Not before all three are at work, so that it has something to lose.
-            if not removed_after and len(runs[0].ledger.tallies) == 3:
+            if not removed_after and len(runs[0].accounts.tallies) == 3:
                 cluster.remove_node(doomed, allow_graceful=False)
                 removed_after.append(i)
             yield result

@@ -3,7 +3,6 @@
 import socket
 import sys
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +12,12 @@ from looprop.errors import ClusterError, InputError, ShardError
 from looprop.evaluation.example import Task
 from looprop.running.engines import engine_names, get_engine
 from looprop.running.ray import shards as module
+from looprop.running.ray.accounts import Accounts
 from looprop.running.ray.connecting import WorkerSize, check_address
-from looprop.running.ray.ledger import Ledger
 from looprop.running.ray.shards import ATTEMPTS, EXAMPLES, SECONDS, Shards, estimated_cost
-from looprop.running.ray.workers import Place, ShardOutcome
+from looprop.running.ray.workers import ShardOutcome
 
-PLACE = Place("host", 1, "x86_64", 1, "2")
+PLACE = {"machine": "host", "device": "x86_64", "threads": 1, "torch": "2"}
 
 
 def tasks(lengths: list[int]) -> list[Task]:
@@ -119,21 +118,21 @@ def test_the_error_names_examples_and_reasons() -> None:
 def test_accounts_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    ledger = Ledger()
-    assert ledger.status() == "waiting for workers"
-    first, second = ledger.welcome(PLACE), ledger.welcome(replace(PLACE, machine="other"))
-    ledger.enter(first, 50.0, ShardOutcome({0: "a", 1: "b"}, {}, 4.0))
-    ledger.enter(second, 10.0, ShardOutcome({0: "c"}, {1: "failed"}, 1.0))
+    accounts = Accounts()
+    assert accounts.status() == "waiting for workers"
+    first, second = accounts.welcome(PLACE), accounts.welcome({**PLACE, "machine": "other"})
+    first.enter(50.0, ShardOutcome({0: "a", 1: "b"}, {}, 4.0))
+    second.enter(10.0, ShardOutcome({0: "c"}, {1: "failed"}, 1.0))
     assert first.speed == 12.5
     now = 105.0
     second.ended = now
     now = 110.0
-    account = ledger.account()
+    account = accounts.to_dict()
     assert account["machines"] == {"host": 1, "other": 1}
     assert account["waiting"] == pytest.approx(1 - 5 / 15, abs=1e-4)
     assert [worker["examples"] for worker in account["workers"]] == [2, 1]
     assert [worker["died"] for worker in account["workers"]] == [False, True]
-    assert ledger.status() == "1 worker, 0.2/s each"
+    assert accounts.status() == "1 worker, 0.2/s each"
 
 
 def test_workers_that_fit_on_a_machine() -> None:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.context.claims import AHEAD, context_claims
+from experiments.context.measuring import GIVEN
+from experiments.context.methods import CONTEXT_CITE
+from experiments.context.tables import values_of
 
 from looprop.study import read_run
-from looprop.study.kinds.context.claims import AHEAD, context_claims
-from looprop.study.kinds.context.measuring import GIVEN
-from looprop.study.kinds.context.methods import CONTEXT_CITE
-from looprop.study.kinds.context.tables import values_of
 from looprop.study.run import Run
 
 RESULTS = Path(__file__).parents[2] / "results"

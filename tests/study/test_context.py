@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.context.asking import Asked, SharedGame, held_out
+from experiments.context.measuring import GENERATED, MEASURES, AnswerTask, groups_of, measure_answer
+from experiments.context.methods import RIVALS, attention_scores
+from experiments.context.questions import Question
+from experiments.context.rivals import coarse_to_fine
 
 from looprop.errors import DataError, UnknownNameError
-from looprop.games.sources import coarse_to_fine
 from looprop.games.values import Floats, Sets, all_sets
-from looprop.inputs.questions import Question
 from looprop.models.loading import load_adapter
 from looprop.study import load_spec, parse_spec
 from looprop.study.job import Options
 from looprop.study.kinds import get_kind
-from looprop.study.kinds.context.asking import Asked, SharedGame, held_out
-from looprop.study.kinds.context.measuring import GENERATED, MEASURES, AnswerTask, groups_of, measure_answer
-from looprop.study.kinds.context.methods import RIVALS, attention_scores
 from looprop.workbench import Workbench
 from tiny import CHAT, tiny_decoder
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+from experiments.exhaustive.maskings import read_maskings
 
 from looprop.errors import DataError
-from looprop.inputs.maskings import read_maskings
 from looprop.study import read_run, reproduce
 
 KEPT = Path(__file__).parents[2] / "results" / "exhaustive"

@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from experiments.planted.case import KNOWN, PlantedCase, numbers
+from experiments.planted.measuring import measure_planted
+from experiments.planted.tables import known_answers
 
 import looprop
 from looprop.errors import DataError, UnknownNameError
 from looprop.evaluation.example import Task
 from looprop.methods.names import check_name
 from looprop.study import load_spec, parse_spec, planted_model, read_run, reproduce
-from looprop.study.kinds.planted.case import KNOWN, PlantedCase, numbers
-from looprop.study.kinds.planted.circuits import CIRCUITS
-from looprop.study.kinds.planted.measuring import measure_planted
-from looprop.study.kinds.planted.tables import known_answers
+from looprop.study.planted_models import CIRCUITS
 
 Rule = Callable[[Sequence[str], Sequence[bool]], int | Fraction]
 CASES = load_spec("planted").cases
@@ -210,7 +210,7 @@ def test_a_case_names_what_is_wrong(old: str, new: str, message: str) -> None:
 
 
 def test_it_takes_no_model_or_data_of_others(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="planted has its own cases and takes no data"):
+    with pytest.raises(DataError, match="planted has its own cases: it takes no data"):
         reproduce("planted", data="sst2", out=tmp_path / "run", progress=False)
     with pytest.raises(UnknownNameError, match="unknown planted model 'an'; did you mean 'and'"):
         planted_model("an")

@@ -5,6 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from experiments.readings.cells import NAMES, NUMBERS, Cell, Choices, cells_of, effects, printed
+from experiments.readings.maps import attnlrp_both, integrated_gradients, leave_one_out
+from experiments.readings.measuring import agreement, zeros_of
 from scipy import stats
 from torch import Tensor
 
@@ -13,9 +16,6 @@ from looprop.study import parse_spec, read_run, reproduce, write_report
 from looprop.study.experiments import experiment_text
 from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
 from looprop.study.kinds.networks.training import DEVIATION, MEAN, Recipe
-from looprop.study.kinds.readings.cells import NAMES, NUMBERS, Cell, Choices, cells_of, effects, printed
-from looprop.study.kinds.readings.maps import attnlrp_both, integrated_gradients, leave_one_out
-from looprop.study.kinds.readings.measuring import agreement, zeros_of
 from looprop.tensors import attribute
 
 ROOT = Path(__file__).parents[2]
@@ -141,11 +141,11 @@ def test_cells_know_their_numbers_and_how_far_the_printed_ones_lie_outside() -> 
     assert swapped.values[1] == best.values[2]
     turned = next(c for c in cells if c.choices == Choices("a", "zero", "zero", "sum", 1e-6, NAMES[0]))
     assert turned.means == pytest.approx([-mean for mean in best.means])
-    moved = {effect.choice: effect for effect in effects(cells)}
+    moved = effects(cells)
     assert set(moved) == {"reading", "normalisation", "epsilon", "names"}  # loo_zero and ig_zero have one value here
-    assert moved["epsilon"].largest == (0.0, 0.0, 0.0, 0.0)
-    assert moved["names"].mean[0] == 0.0
-    assert moved["names"].mean[1] == pytest.approx(abs(left - right))
+    assert moved["epsilon"] == (0.0, 0.0, 0.0, 0.0)
+    assert moved["names"][0] == 0.0
+    assert moved["names"][1] == pytest.approx(abs(left - right))
 
 
 def test_a_cell_without_a_number_is_infinitely_far() -> None:

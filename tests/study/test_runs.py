@@ -10,7 +10,7 @@ from evaluation.tiny import TEXTS, save_tiny
 from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.evaluation.summary import values_of
 from looprop.study import Run, read_run, reproduce, write_report
-from looprop.study.kinds.texts.entropy import relative_entropy
+from looprop.study.kinds.texts.layers import relative_entropy
 
 
 def without_times(run: Run) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.truths.claims import closeness
+from experiments.truths.measuring import METRICS
 from scipy import stats
 
 from evaluation.tiny import TEXTS
@@ -16,9 +18,7 @@ from looprop.models.loading import load_adapter
 from looprop.models.subject import bind
 from looprop.removal import SetFunction
 from looprop.study import parse_spec, read_run, reproduce, write_report
-from looprop.study.kinds.truths.claims import closeness
-from looprop.study.kinds.truths.measuring import METRICS
-from looprop.study.report.markdown import markdown_text
+from looprop.study.report.text import markdown_text
 from looprop.study.run import Run
 
 SPEC = """
@@ -141,9 +141,9 @@ def test_known_references_are_taken_over_and_texts_without_are_left_out(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"output": 99.0}, "not those of this model and text: they are off by"),
-        ({"nothing": 99.0}, "not those of this model and text"),
-        ({"shapley": [9.0] * 8}, "not those of this model and text"),
+        ({"output": 99.0}, "the known references are not of this model and text: off by"),
+        ({"nothing": 99.0}, "the known references are not of this model and text"),
+        ({"shapley": [9.0] * 8}, "the known references are not of this model and text"),
         ({"target": 1}, "the known references are of 6 features and target 1, here are 6 and target 0"),
         ({"groups": [[i + 1] for i in range(8)]}, "the known references are of 6 features"),
     ],

@@ -9,37 +9,25 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
-    from looprop.auditing.precision import AuditPrecision
-    from looprop.auditing.result import Attempt, Audit, Checks, RewriteEffect
-    from looprop.auditing.rewrites.base import Model, Places, Rewrite
-    from looprop.auditing.rewrites.changes import Changes
-    from looprop.auditing.verdicts import MethodVerdict
+    from looprop.auditing.precision import AuditPrecision as AuditPrecision
+    from looprop.auditing.result import (
+        Attempt as Attempt,
+        Audit as Audit,
+        Checks as Checks,
+        RewriteEffect as RewriteEffect,
+    )
+    from looprop.auditing.rewrites.base import Model as Model, Places as Places, Rewrite as Rewrite
+    from looprop.auditing.rewrites.changes import Changes as Changes
+    from looprop.auditing.verdicts import MethodVerdict as MethodVerdict
 
 # Imported when first used, so that `looprop --help` does not wait for torch.
-_HOMES = {
-    "Attempt": "looprop.auditing.result",
-    "Audit": "looprop.auditing.result",
-    "AuditPrecision": "looprop.auditing.precision",
-    "Changes": "looprop.auditing.rewrites.changes",
-    "Checks": "looprop.auditing.result",
-    "MethodVerdict": "looprop.auditing.verdicts",
-    "Model": "looprop.auditing.rewrites.base",
-    "Places": "looprop.auditing.rewrites.base",
-    "Rewrite": "looprop.auditing.rewrites.base",
-    "RewriteEffect": "looprop.auditing.result",
-}
-
-__all__ = [
-    "Attempt",
-    "Audit",
-    "AuditPrecision",
-    "Changes",
-    "Checks",
-    "MethodVerdict",
-    "Model",
-    "Places",
-    "Rewrite",
-    "RewriteEffect",
-]
-
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "precision": "AuditPrecision",
+        "result": "Attempt Audit Checks RewriteEffect",
+        "rewrites.base": "Model Places Rewrite",
+        "rewrites.changes": "Changes",
+        "verdicts": "MethodVerdict",
+    },
+)

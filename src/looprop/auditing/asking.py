@@ -1,7 +1,6 @@
 """Methods asked about one writing of a model after the other."""
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,17 +8,19 @@ import numpy as np
 
 from looprop.auditing.comparing import Agreement, Scores, agreement
 from looprop.errors import LoopropError
-from looprop.methods.base import Attribution, Method
-from looprop.methods.ig import IntegratedGradientsWarning
+from looprop.measure import Measured, ask
+from looprop.methods.base import Method
 from looprop.metrics import pearson
 from looprop.models.subject import Subject
+
+CAUGHT = (LoopropError, RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
 
 
 @dataclass(frozen=True, eq=False)
 class MethodAnswer:
-    """What a method says of the inputs: one attribution for each, or the error that says why there is none."""
+    """What a method gives for the inputs: one result each, or the error that says why there is none."""
 
-    attributions: tuple[Attribution, ...] = ()
+    found: tuple[Measured, ...] = ()
     error: str = ""
 
     @property
@@ -30,26 +31,23 @@ class MethodAnswer:
     @property
     def scores(self) -> list[Scores]:
         """The scores of every input."""
-        return [attribution.scores for attribution in self.attributions]
+        return [one.scores for one in self.found if one.scores is not None]
 
     def first(self, count: int) -> "MethodAnswer":
         """The answer on the first inputs."""
-        return replace(self, attributions=self.attributions[:count])
+        return replace(self, found=self.found[:count])
 
 
-def ask(method: Method, subjects: Sequence[Subject], *, batch: bool = True) -> MethodAnswer:
+def ask_inputs(method: Method, subjects: Sequence[Subject], *, batch: bool = True) -> MethodAnswer:
     """What a method says of every input: in one batch, or one by one."""
     # The longest first: what has to be proven of a model once per length is then proven once.
     order = sorted(range(len(subjects)), key=lambda i: -len(subjects[i].encoded))
     groups = [order] if batch else [[i] for i in order]
-    said: dict[int, Attribution] = {}
-    with warnings.catch_warnings():
-        # The residual of integrated gradients is one of the checks.
-        warnings.simplefilter("ignore", IntegratedGradientsWarning)
-        try:
-            for group in groups:
-                said |= dict(zip(group, method.attribute([subjects[i] for i in group]), strict=True))
-        except (LoopropError, RuntimeError, ValueError, TypeError, IndexError, NotImplementedError) as error:
+    said: dict[int, Measured] = {}
+    for group in groups:
+        # Warnings are kept back: the residual of integrated gradients is one of the checks.
+        said |= dict(zip(group, ask(method, [subjects[i] for i in group], catch=CAUGHT, record=True), strict=True))
+        if (error := said[group[0]].raised) is not None:
             return MethodAnswer(error=" ".join(str(error).split()) or type(error).__name__)
     return MethodAnswer(tuple(said[i] for i in range(len(subjects))))
 
@@ -60,7 +58,7 @@ def ask_all(
     """What every method says; of a subject they know what the model answers, and nothing that one of them found out."""
     answers = {}
     for name, method in methods.items():
-        answers[name] = ask(method, [subject.alone() for subject in subjects], batch=batch)
+        answers[name] = ask_inputs(method, [subject.alone() for subject in subjects], batch=batch)
     return answers
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from torch import Tensor, nn
 
-from looprop.auditing.defaults import METHODS, steps
+from looprop.auditing.defaults import steps
 from looprop.auditing.manifest import Manifest
 from looprop.auditing.original import SANITY_CHECKS, AuditSetup, Original, Step, Trial, make_methods
 from looprop.auditing.precision import AuditPrecision
@@ -20,6 +20,7 @@ from looprop.auditing.spreading import Parts, spread
 from looprop.errors import InputError, UnknownNameError
 from looprop.inputs.examples import Dataset
 from looprop.methods.base import Method
+from looprop.methods.registry import CATALOGUE
 from looprop.models.features import FeaturesLike
 from looprop.models.loading import adapt_module
 from looprop.models.target import TargetLike
@@ -31,7 +32,7 @@ from looprop.workbench import Workbench
 def audit(
     m: Workbench | nn.Module | Callable[[Tensor], Tensor],
     texts: Dataset | Sequence[Any],
-    methods: Sequence[str | Method] = METHODS,
+    methods: Sequence[str | Method] | None = None,
     rewrites: Sequence[str | Rewrite] | None = None,
     *,
     target: TargetLike = None,
@@ -47,7 +48,7 @@ def audit(
     """Explain one function written in several ways, and see which methods notice.
 
     m: a workbench, or a module or function on tensors. texts: its inputs.
-    methods: names, with options in brackets, or `Method` objects.
+    methods: names, with options in brackets, or `Method` objects; None: all.
     target, features, truncation: as in `Workbench.explain`.
     rewrites: names (None: all) or own `Rewrite` objects.
     precision: "float64" works on a copy of the model that computes in float64 throughout; "model" on the model itself,
@@ -63,11 +64,13 @@ def audit(
     >>> a.verdicts["loo"].word, a.verdicts["attnlrp"].word
     ('invariant', 'depends on the writing')
     """
-    chosen, planned = _checked_choice(methods, rewrites, precision)
+    # All of them coarse where they can be: whether they depend on the writing does not depend on how fine they are.
+    asked = [one.coarse or one.example or one.name for one in CATALOGUE.values()] if methods is None else methods
+    chosen, planned = _checked_choice(asked, rewrites, precision)
     adapter = m.adapter if isinstance(m, Workbench) else adapt_module(m)
     own_title, items = _items(texts)
     title = title or own_title
-    setup = AuditSetup(adapter, items, tuple(methods), precision, target, features, truncation)
+    setup = AuditSetup(adapter, items, tuple(asked), precision, target, features, truncation)
     with _stepping(title, steps(len(planned), checks=checks), show=progress, advance=advance) as step:
         manifest = Manifest(setup, chosen)
         original = setup.original()

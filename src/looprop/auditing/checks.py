@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from looprop.auditing.rewrites.changes import Changes
 from looprop.auditing.rewrites.observing import Observation
 from looprop.intercept.mode import InterceptMode
-from looprop.methods.base import Attribution
+from looprop.measure import Measured
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
 
@@ -70,7 +70,7 @@ def _shift_embedding(
     moved = embedding._parameters["weight"]
     assert moved is not None
     changes.run_under(adapter.model, lambda: _MovedBack(moved, constant))
-    return [subject.afresh(adapter=adapter) for subject in subjects]
+    return [subject.of(adapter) for subject in subjects]
 
 
 class _MovedBack(InterceptMode):
@@ -105,19 +105,19 @@ def _shift_tensor(adapter: Adapter, subjects: Sequence[Subject], changes: Change
     shifted = []
     for subject in subjects:
         inputs = {**subject.encoded.inputs, name: subject.encoded.inputs[name] + constant}
-        shifted.append(Subject(adapter, replace(subject.encoded, inputs=inputs), subject.target, subject.features))
+        shifted.append(replace(subject, encoded=replace(subject.encoded, inputs=inputs)).of(adapter))
     return shifted
 
 
-def residual(subjects: Sequence[Subject], attributions: Sequence[Attribution]) -> float:
+def residual(subjects: Sequence[Subject], found: Sequence[Measured]) -> float:
     """Median over inputs of |f - sum of scores| / |f|.
 
     A method that states its own residual (from a baseline) is taken at its word.
     """
     shares = []
-    for subject, attribution in zip(subjects, attributions, strict=True):
-        left = attribution.residual
+    for subject, own in zip(subjects, found, strict=True):
+        left = own.residual
         if left is None:
-            left = subject.output - float(attribution.scores.sum())
+            left = subject.output - (float("nan") if own.scores is None else float(own.scores.sum()))
         shares.append(abs(left) / abs(subject.output) if subject.output else float("nan"))
     return float(np.median(shares))

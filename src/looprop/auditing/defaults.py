@@ -1,10 +1,5 @@
 """What an audit runs unless told otherwise, without importing torch."""
 
-from looprop.methods.names import CATALOGUE
-
-METHODS = tuple(about.coarse or about.example or about.name for about in CATALOGUE.values())
-"""Every method, coarse where it can be: whether it depends on the writing does not depend on how fine it is."""
-
 STAGES = 3
 """Weights are shuffled in the last third of the layers, in the last two thirds, and in all."""
 

@@ -104,7 +104,7 @@ class Original:
 
     def _again(self) -> list[Subject]:
         renewed = self.adapter.renewed()
-        return [subject.afresh(adapter=renewed) for subject in self.subjects]
+        return [subject.of(renewed) for subject in self.subjects]
 
     def attempt(self, rewrite: Rewrite) -> Trial:
         """Carry out one rewrite, prove it, and compare the explanations."""
@@ -147,7 +147,7 @@ class Original:
         answer = self.answers[name]
         if answer.failed:
             return Checks(name, refused=answer.error)
-        left = residual(self.subjects, answer.attributions)
+        left = residual(self.subjects, answer.found)
         return Checks(name, residual=left, complete=method.complete, loo_r=self._loo_r(answer))
 
     def checks(self, step: Step) -> tuple[Checks, ...]:
@@ -186,7 +186,7 @@ class Original:
 
     def _slopes(self, method: str) -> float:
         """The largest gap between scores and measured slopes, over the inputs that are checked."""
-        pairs = zip(self.subjects[:CHECKED], self._first(method).attributions, strict=True)
+        pairs = zip(self.subjects[:CHECKED], self._first(method).found, strict=True)
         gaps = [slope_gap(self.methods[method], subject, attribution) for subject, attribution in pairs]
         return max((gap for gap in gaps if gap == gap), default=float("nan"))
 

@@ -8,17 +8,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 from looprop.auditing.verdicts import MethodVerdict, judge
 from looprop.errors import DataError
-from looprop.files import check_schema, file_kind, plain, read_json, to_json, write_whole
-
-if TYPE_CHECKING:
-    import pandas
-
-SCHEMA, VERSION = "looprop.audit", 1
+from looprop.result.base import Result
+from looprop.result.codec import to_data
+from looprop.result.writers import Record
 
 Status = Literal["applied", "nothing to change", "refused"]
 
@@ -86,13 +83,17 @@ class Checks:
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Result):
     """Methods under equivalent rewrites of one model.
 
     attempts: what each rewrite did. rows: every method under every rewrite that was carried out. tolerance: up to this
     relative change, an explanation counts as the same.
     about: model, precision, and the manifest: versions, machine, hashes of weights and inputs.
     """
+
+    SCHEMA = "looprop.audit"
+    NAMES = MappingProxyType({"attempts": "rewrites"})
+    DERIVED = ("verdicts",)
 
     attempts: tuple[Attempt, ...]
     rows: tuple[RewriteEffect, ...]
@@ -129,59 +130,25 @@ class Audit:
             f"{', '.join(self.applied)}"
         )
 
-    def to_pandas(self) -> "pandas.DataFrame":
-        """The rows as a table."""
-        import pandas
-
-        return pandas.DataFrame([asdict(row) for row in self.rows])
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; NaN becomes None."""
-        data: dict[str, Any] = {
-            "schema": SCHEMA,
-            "version": VERSION,
-            "title": self.title,
-            "tolerance": self.tolerance,
-            "about": dict(self.about),
-        }
-        data["verdicts"] = {method: asdict(verdict) for method, verdict in self.verdicts.items()}
-        for name, items in (("rewrites", self.attempts), ("rows", self.rows), ("checks", self.checks)):
-            data[name] = [asdict(item) for item in items]
+        """Plain data, with the verdicts; NaN becomes None."""
+        data = super().to_dict()
         for check in data["checks"]:
-            if math.isnan(check["slopes"]):  # audits of before there was this check stay as they were written
+            if check["slopes"] is None:  # audits of before there was this check stay as they were written
                 del check["slopes"]
-        return {key: plain(value, key) for key, value in data.items()}
+        return {**data, "verdicts": {method: to_data(found) for method, found in self.verdicts.items()}}
 
-    def save(self, path: str | Path) -> Path:
-        """Writes .json or .html."""
-        if file_kind(path, (".json", ".html")) == ".json":
-            return write_whole(path, to_json(self.to_dict()))
+    def records(self) -> list[Record]:
+        """One row per method and rewrite."""
+        return [asdict(row) for row in self.rows]
+
+    def page(self) -> str:
+        """A page of HTML."""
         from looprop.auditing.page import audit_page
 
-        return write_whole(path, audit_page(self).encode())
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Audit":
-        """Reads what `save` wrote as .json."""
-        data = read_json(path)
-        check_schema(data, SCHEMA, VERSION)
-        attempts = tuple(Attempt(**_read(item)) for item in data["rewrites"])
-        rows = tuple(RewriteEffect(**_read(item)) for item in data["rows"])
-        checks = tuple(Checks(**_read(item)) for item in data["checks"])
-        return cls(attempts, rows, checks, data["title"], data["tolerance"], data["about"])
+        return audit_page(self)
 
     def _repr_html_(self) -> str:
         from looprop.auditing.page import audit_fragment
 
         return audit_fragment(self)
-
-
-def _read(item: Mapping[str, Any]) -> dict[str, Any]:
-    """What `plain` made of NaN and tuples, made good."""
-    return {
-        key: tuple(map(_number, value)) if isinstance(value, list) else _number(value) for key, value in item.items()
-    }
-
-
-def _number(value: Any) -> Any:
-    return math.nan if value is None else value

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from looprop.errors import InputError
-from looprop.methods.base import Attribution, Method
+from looprop.measure import Measured
+from looprop.methods.base import Method
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 from looprop.propagation.surrogate import Surrogate
@@ -28,7 +29,7 @@ AGREES = 1e-6
 TINY = 1e-12
 
 
-def slope_gap(method: Method, subject: Subject, attribution: Attribution, *, directions: int = 3) -> float:
+def slope_gap(method: Method, subject: Subject, found: Measured, *, directions: int = 3) -> float:
     """The largest difference of the two sides over some random s, relative to sum_i |s_i R_i|.
 
     NaN where there is nothing to compare: a method without a backward pass, or one whose model goes another way nearby.
@@ -37,7 +38,7 @@ def slope_gap(method: Method, subject: Subject, attribution: Attribution, *, dir
     if plan is None:
         return math.nan
     try:
-        return _gap(plan, subject, torch.as_tensor(attribution.scores), directions)
+        return _gap(plan, subject, torch.as_tensor(found.scores), directions)
     except InputError:
         return math.nan
 

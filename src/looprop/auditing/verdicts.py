@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from looprop.display.data import correlation
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 from looprop.naming import split_name
 
 if TYPE_CHECKING:

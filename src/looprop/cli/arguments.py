@@ -20,15 +20,22 @@ def check_methods(methods: list[str]) -> list[str]:
     return list(dict.fromkeys(method.strip() for method in methods))
 
 
-def check_place(path: Path | None, ending: str) -> None:
-    """Raise now if a file cannot be written later."""
+def check_place(path: Path | None, *endings: str) -> None:
+    """Raise now if a file cannot be written later, or its name has none of these endings."""
     if path is None:
         return
-    if path.suffix.lower() != ending:
-        raise InputError(f"the file name must end in {ending}, got {str(path)!r}")
     from looprop import files  # which needs numpy
 
+    files.file_kind(path, endings)
     files.check_place(path)
+
+
+def check_picture(path: Path | None) -> None:
+    """Raise now if a picture cannot be written later."""
+    if path is not None:
+        from looprop.result import WRITERS
+
+        check_place(path, *(ending for ending, writer in WRITERS.items() if writer.view == "figure"))
 
 
 def check_out(path: Path | None) -> None:

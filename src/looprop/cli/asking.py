@@ -11,16 +11,16 @@ import typer
 from looprop.cli.arguments import check_methods, check_place, read_text
 from looprop.cli.explaining import RemoteCode
 from looprop.cli.options import Debug, Html, Json, Model, NoColor
-from looprop.cli.shell import command, load_bench, output, progress, say
+from looprop.cli.shell import command, hand_out, load_bench, output, progress, say
 from looprop.errors import InputError
 from looprop.naming import split_name
 
 if TYPE_CHECKING:
-    from looprop.explanation import Explanation
-    from looprop.explanation_matrix import ExplanationMatrix
     from looprop.methods.base import Method
     from looprop.models.answers import Answer
     from looprop.models.subject import Subject
+    from looprop.result.explanation import Explanation
+    from looprop.result.matrix import ExplanationMatrix
     from looprop.workbench import Workbench
 
 SHOWN = 5
@@ -165,7 +165,7 @@ def _explained(
 
     method = make_method(name)
     subject = bench.subject(said, features=features, within=within)
-    _tell_cost(subject, name)
+    _tell_cost(subject, method)
     if split_name(name)[0] != LOO:
         with progress(name):
             return explain_subjects([subject], method)[0], 0
@@ -194,8 +194,8 @@ def _left_out(subject: "Subject", method: "Method") -> tuple[list[bool], float]:
     """
     import numpy as np
 
-    from looprop.removal.set_function import SetFunction
     from looprop.removal.steps import in_steps
+    from looprop.removal.value import SetFunction
 
     count, start = len(subject.features), time.perf_counter()
     value = SetFunction(subject, removal=getattr(method, "removal", None), quick=count > FEW)
@@ -204,35 +204,23 @@ def _left_out(subject: "Subject", method: "Method") -> tuple[list[bool], float]:
     return known.tolist(), time.perf_counter() - start
 
 
-def _tell_cost(subject: "Subject", name: str) -> None:
+def _tell_cost(subject: "Subject", method: "Method") -> None:
     """What is to come, from one forward pass that is timed."""
     count, start = len(subject.features), time.perf_counter()
-    subject.adapter.logits(subject.encoded)
+    subject.adapter.predict(subject.encoded)
     each = time.perf_counter() - start
-    removes = {LOO: count, "alone": count + 1, "both-ends": 2 * count + 1}.get(split_name(name)[0])
-    where = f"{count} features, {len(subject.encoded)} tokens"
-    if removes is None:
-        from looprop.methods.names import CATALOGUE
-
-        say(f"{where}: {name} costs {CATALOGUE[split_name(name)[0]].cost} forward passes of about {each:.2g} s")
-        return
-    hint = "; -m looprop or -m attnlrp is cheaper, --features paragraph has fewer" if removes * each > LONG else ""
-    say(f"{where}: {removes} forward passes, at most about {max(1, round(removes * each))} s{hint}")
+    passes, where = method.passes(subject), f"{count} features, {len(subject.encoded)} tokens"
+    hint = "; -m looprop or -m attnlrp is cheaper, --features paragraph has fewer" if passes * each > LONG else ""
+    say(f"{where}: {passes:.0f} forward passes, at most about {max(1, round(passes * each))} s{hint}")
 
 
 def _show(result: "Explanation | ExplanationMatrix", *, html: Path | None, json_: bool, no_color: bool) -> None:
-    if html is not None:
-        result.save(html)
-        say(f"wrote {html}")
-    if json_:
-        from looprop.files import to_json
-
-        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
+    if hand_out(result, html, json_=json_):
         return
     from looprop.display import terminal
-    from looprop.explanation import Explanation
+    from looprop.result.explanation import Explanation
+    from looprop.result.prompt_views import prompt_view
 
     whole = result if isinstance(result, Explanation) else result.explanation
-    view = whole.shown().view(whole.scores[:, None].tolist())
     console = output(no_color=no_color)
-    console.print(terminal.prompt_ranking(view, colour=terminal.has_colour(console), limit=SHOWN))
+    console.print(terminal.prompt_ranking(prompt_view(whole), colour=terminal.has_colour(console), limit=SHOWN))

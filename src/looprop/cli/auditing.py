@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from looprop.auditing.defaults import METHODS, steps
+from looprop.auditing.defaults import steps
 from looprop.auditing.rewrites.catalogue import CATALOGUE, check_rewrites
 from looprop.cli.arguments import check_methods, check_place, read_data
 from looprop.cli.options import (
@@ -25,15 +25,14 @@ from looprop.cli.options import (
     Workers,
     choose_engine,
 )
-from looprop.cli.shell import command, load_reader, output, progress, quiet_libraries, say
+from looprop.cli.shell import command, hand_out, load_reader, output, progress, quiet_libraries, say
+from looprop.study.experiments import AUDIT_CASES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from looprop.auditing.result import Audit
     from looprop.inputs.examples import Dataset
-
-CASES = ("product", "mnist")
 
 
 def _complete(start: str) -> list[tuple[str, str]]:
@@ -88,7 +87,7 @@ def audit(
     Without --method: all, integrated gradients with 5 steps. A rewrite that cannot be proven to compute the same is
     refused.
     """
-    methods = check_methods(method or list(METHODS))
+    methods = check_methods(method) if method else None
     rewrites = check_rewrites(rewrite or CATALOGUE)
     check_place(html, ".html")
     chosen = choose_engine(engine, address, workers)
@@ -111,13 +110,7 @@ def audit(
         from looprop.running.engines import describe
 
         say(f"computed on {describe(account)}")
-    if html is not None:
-        say(f"wrote {result.save(html)}")
-    if json_:
-        from looprop.files import to_json
-
-        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
-    else:
+    if not hand_out(result, html, json_=json_):
         show_audit(result, no_color=no_color)
 
 
@@ -134,8 +127,8 @@ def _question(
     data: str, *, model: str | None, split: str | None, column: str | None, limit: int | None, seed: int
 ) -> _Question:
     """A model with texts, or one of the paper's cases, which bring both."""
-    if data not in CASES:
-        texts = read_data(data, split=split, column=column, limit=limit, seed=seed, also=CASES)
+    if data not in AUDIT_CASES:
+        texts = read_data(data, split=split, column=column, limit=limit, seed=seed, also=AUDIT_CASES)
         with progress("loading the model"):
             return _Question(load_reader(model), texts)
     if model is not None or split is not None or column is not None:

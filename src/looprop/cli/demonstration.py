@@ -9,7 +9,6 @@ from looprop.cli.arguments import check_place
 from looprop.cli.options import Debug, Model, NoColor
 from looprop.cli.shell import command, load_reader, progress, say
 from looprop.cli.summaries import check_success, show_summary
-from looprop.methods.names import CATALOGUE
 
 
 @command
@@ -21,14 +20,15 @@ def demo(
 ) -> None:
     """Explain 24 sentences with every method: a table and a page."""
     check_place(html, ".html")
-    methods = [entry.demo or entry.example or entry.name for entry in CATALOGUE.values()]
     with progress("loading the model"):
         bench = load_reader(model)
     from looprop.evaluation.evaluate import evaluate
     from looprop.evaluation.gallery import gallery_page
     from looprop.files import write_whole
     from looprop.inputs.demo import demo_sentences
+    from looprop.methods.registry import CATALOGUE
 
+    methods = [entry.demo or entry.example or entry.name for entry in CATALOGUE.values()]
     data = demo_sentences()
     with progress("explaining and measuring", len(data)) as advance:
         result = evaluate(bench, data, methods=methods, progress=advance)

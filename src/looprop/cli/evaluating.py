@@ -21,8 +21,8 @@ from looprop.cli.options import (
     Workers,
     choose_engine,
 )
-from looprop.cli.shell import command, load_reader, progress, say
-from looprop.cli.summaries import check_success, hand_out
+from looprop.cli.shell import command, hand_out, load_reader, progress, say
+from looprop.cli.summaries import check_success, show_summary
 from looprop.methods.names import COMPARED
 from looprop.naming import split_names
 
@@ -142,7 +142,8 @@ def evaluate(
         if account := own.about.get("engine"):
             say(f"computed on {describe(account)}")
     check_success(result)
-    hand_out(result, out=out, html=html, json_=json_, no_color=no_color)
+    if not hand_out(result, out, html, json_=json_):
+        show_summary(result, no_color=no_color)
 
 
 def say_cost(benches: "Sequence[Workbench]", texts: "Dataset", setup: "Setup") -> None:

@@ -10,6 +10,7 @@ import typer
 
 from looprop.cli.options import Address, Debug, Engine, Limit, Model, Seed, Workers, choose_engine
 from looprop.cli.shell import command, progress, quiet_libraries, say
+from looprop.errors import DataError, UnknownNameError
 from looprop.study import experiment_names
 
 
@@ -39,7 +40,10 @@ WithReport = Annotated[bool, typer.Option("--report/--no-report", help="Write th
 def reproduce(
     experiment: Annotated[
         str,
-        typer.Argument(help=f"{', '.join(experiment_names())}, or a YAML file of your own.", autocompletion=_complete),
+        typer.Argument(
+            help=f"{', '.join(experiment_names())}, a YAML file of your own, or a folder of your own with its code.",
+            autocompletion=_complete,
+        ),
     ],
     model: Model = None,
     data: Annotated[
@@ -105,10 +109,25 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where the files go. [default: the first run]")
     ] = None,
+    experiment: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="The folder of the experiment, where it is neither of the package nor of this clone. Its code is run.",
+            show_default=False,
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Write tables, figure and page of a run."""
-    _write(run, out)
+    if experiment is not None:
+        from looprop.study import load_kind
+
+        load_kind(experiment)
+    try:
+        _write(run, out)
+    except UnknownNameError as error:
+        raise DataError(f"{error}; the folder of an experiment of your own is named by --experiment FOLDER") from error
 
 
 def _write(runs: list[Path], out: Path | None) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from looprop.cli.arguments import check_methods, check_place, read_text
+from looprop.cli.arguments import check_methods, check_picture, check_place, read_text
 from looprop.cli.options import Debug, Html, Json, Methods, Model, NoColor
-from looprop.cli.shell import command, load_reader, output, progress, say
+from looprop.cli.shell import command, hand_out, load_reader, output, progress, say
 from looprop.errors import InputError, TargetError
 from looprop.methods.names import DEFAULT
 from looprop.naming import split_name
@@ -16,8 +16,8 @@ from looprop.naming import split_name
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from looprop.explanation import Explanations
     from looprop.models.target import TargetLike
+    from looprop.result.explanations import Explanations
     from looprop.workbench import Workbench
 
 UNASKED = 128
@@ -74,7 +74,7 @@ Generate = Annotated[
         min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N", show_default=False
     ),
 ]
-Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture.", show_default=False)]
+Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture; also .svg, .pdf.", show_default=False)]
 RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Let a model from the hub run its own code.")]
 
 
@@ -115,7 +115,7 @@ def explain(
         raise typer.BadParameter("--system goes with --prompt")
     methods = check_methods(method or [DEFAULT])
     check_place(html, ".html")
-    check_place(png, ".png")
+    check_picture(png)
     given = read_text(text if prompt is None else prompt)  # type: ignore[arg-type]
     if not given.strip():
         raise InputError("the text is empty: nothing to explain")
@@ -220,9 +220,9 @@ def explain_by(
     """One explanation per method, named as it was asked for; by_default: nobody asked for the default by its name."""
     from dataclasses import replace
 
-    from looprop.explanation import Explanations
     from looprop.methods.registry import make_method
     from looprop.metrics.trust import LEAST
+    from looprop.result.explanations import Explanations
 
     # All of them are made before the first one runs: a wrong option of the last must not cost the time of the others.
     made = [None if by_default and name == DEFAULT else make_method(name) for name in methods]
@@ -259,7 +259,7 @@ def _add_interactions(
 def show_interactions(found: "Explanations", console: "Console") -> None:
     """The strongest pairs, where they were asked for."""
     from looprop.display.terminal import data_table
-    from looprop.explanation_pairs import Interactions
+    from looprop.result.pairs import Interactions
 
     for explanation in found:
         if "interactions" in explanation.details:
@@ -270,16 +270,8 @@ def show_interactions(found: "Explanations", console: "Console") -> None:
 
 
 def show(found: "Explanations", *, html: Path | None, png: Path | None, json_: bool, no_color: bool) -> None:
-    """Files first, so that they are whole whatever becomes of standard output."""
-    result = found[0] if len(found) == 1 else found
-    for place in (html, png):
-        if place is not None:
-            result.save(place)
-            say(f"wrote {place}")
-    if json_:
-        from looprop.files import to_json
-
-        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
+    """Files, then JSON, or the explanations in colour."""
+    if hand_out(found[0] if len(found) == 1 else found, html, png, json_=json_):
         return
     from looprop.display import terminal
 

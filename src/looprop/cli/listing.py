@@ -11,20 +11,22 @@ import typer
 
 from looprop.cli.options import Debug, Json
 from looprop.cli.shell import command
-from looprop.methods.names import CATALOGUE, About
 
 
 @command
 def methods(json_: Json = False, debug: Debug = False) -> None:
     """List the methods, with what each costs and its options."""
+    from looprop.methods.registry import CATALOGUE, options_of
+
     if json_:
         found = [
-            {"name": e.name, "summary": e.summary, "cost": e.cost, "options": [asdict(option) for option in e.options]}
+            {"name": e.name, "summary": e.summary, "cost": e.cost, "options": list(map(asdict, options_of(e)))}
             for e in CATALOGUE.values()
         ]
         typer.echo(json.dumps({"schema": "looprop.methods", "version": 1, "methods": found}, indent=1))
         return
-    rows = [("method", "cost", "what it is", ""), *(_row(about) for about in CATALOGUE.values())]
+    rows = [("method", "cost", "what it is", "")]
+    rows += [(e.name, e.cost, e.summary, ", ".join(map(str, options_of(e)))) for e in CATALOGUE.values()]
     first, second = (2 + max(len(row[column]) for row in rows) for column in (0, 1))
     width = max(shutil.get_terminal_size().columns - first - second, 30)
     for name, cost, summary, options in rows:
@@ -33,7 +35,3 @@ def methods(json_: Json = False, debug: Debug = False) -> None:
         typer.echo(f"{name:{first}}{cost:{second}}" + ("\n" + " " * (first + second)).join(lines))
     typer.echo("\nCost in forward passes; F: features, T: tokens, S: special ones. Options with their defaults stand")
     typer.echo("below each method, and in brackets after its name: ig[steps=20;baseline=pad], lrp[cp=4-6].")
-
-
-def _row(about: About) -> tuple[str, str, str, str]:
-    return about.name, about.cost, about.summary, ", ".join(map(str, about.options))

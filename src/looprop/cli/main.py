@@ -15,8 +15,8 @@ from looprop.cli.experiments import report, reproduce
 from looprop.cli.explaining import explain
 from looprop.cli.listing import methods
 from looprop.cli.serving import serve
-from looprop.cli.shell import tolerant_streams
-from looprop.cli.tuning import tune
+from looprop.cli.shell import command, tolerant_streams
+from looprop.errors import LoopropError
 
 # Threads that spin while they wait take the cores from whatever else runs. torch reads this once, when it is loaded,
 # which no command has done yet.
@@ -50,8 +50,18 @@ def _options(
     pass
 
 
-for _function in (explain, context, evaluate, tune, audit, reproduce, report, serve, methods, demo):
+for _function in (explain, context, evaluate, audit, reproduce, report, serve, methods, demo):
     app.command()(_function)
+
+
+@app.command(hidden=True, context_settings={"ignore_unknown_options": True})
+@command
+def tune(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Removed: no search for a plan was shown to gain anything."""
+    raise LoopropError(
+        "`looprop tune` was removed, because no plan that it found was shown to gain anything: compare methods on your "
+        "texts with `looprop evaluate DATA -m loo -m attnlrp -m cp-lrp`"
+    )
 
 
 def main() -> None:

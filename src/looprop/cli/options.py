@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from looprop.methods.names import CATALOGUE
+from looprop.methods.names import method_names
 
 if TYPE_CHECKING:
     from looprop.running.engines import Engine as EngineFunction
 
 
-def complete_method(start: str) -> list[tuple[str, str]]:
-    """Names and summaries for the shell's completion."""
-    return [(entry.name, entry.summary) for entry in CATALOGUE.values() if entry.name.startswith(start)]
+def complete_method(start: str) -> list[str]:
+    """Names for the shell's completion."""
+    return [name for name in method_names() if name.startswith(start)]
 
 
 Methods = Annotated[

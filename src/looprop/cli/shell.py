@@ -23,6 +23,7 @@ from looprop.errors import LoopropError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from looprop.result.base import Result
     from looprop.running.progress import Advance
     from looprop.workbench import Workbench
 
@@ -57,6 +58,20 @@ def output(*, no_color: bool = False) -> "Console":
 def say(message: str) -> None:
     """One line of talk."""
     print(visible(message), file=sys.stderr, flush=True)
+
+
+def hand_out(result: "Result", *places: Path | None, json_: bool) -> bool:
+    """Write the files, then JSON on standard output if it is asked for, and return whether it was. Files come first, so
+    that they are whole whatever becomes of standard output.
+    """
+    for place in places:
+        if place is not None:
+            say(f"wrote {result.save(place)}")
+    if json_:
+        from looprop.files import to_json
+
+        typer.echo(to_json(result.to_dict()).decode("ascii"), nl=False)
+    return json_
 
 
 def command(function: Callable[P, None]) -> Callable[P, None]:

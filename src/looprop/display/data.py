@@ -6,6 +6,10 @@ import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from looprop.metrics.statistics import Estimate
 
 
 @dataclass(frozen=True)
@@ -120,11 +124,13 @@ class Cell:
         return [v for v in (self.value, self.low, self.high) if v is not None and math.isfinite(v)]
 
 
-def estimated(mean: float, low: float, high: float, *, count: int, undefined: int = 0, best: bool = False) -> Cell:
+def estimated(e: "Estimate", *, best: bool = False) -> Cell:
     """The cell of a mean over examples: its interval below it, and on hover the number of examples behind it."""
-    tip = f"{number(low)} to {number(high)}, n = {count}" + (f", undefined on {undefined}" if undefined else "")
-    under = f"[{two_decimals(low)}, {two_decimals(high)}]" if math.isfinite(low) and math.isfinite(high) else ""
-    return Cell(mean, low, high, text=two_decimals(mean), tip=tip, best=best, under=under)
+    tip = f"{number(e.low)} to {number(e.high)}, n = {e.count}"
+    tip += f", undefined on {e.undefined}" if e.undefined else ""
+    known = math.isfinite(e.low) and math.isfinite(e.high)
+    under = f"[{two_decimals(e.low)}, {two_decimals(e.high)}]" if known else ""
+    return Cell(e.mean, e.low, e.high, text=two_decimals(e.mean), tip=tip, best=best, under=under)
 
 
 def spans(rows: Sequence[Sequence[str | Cell]]) -> list[tuple[float, float]]:

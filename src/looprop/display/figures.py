@@ -24,6 +24,8 @@ QUIET = "#5b6470"
 LINE_HEIGHT = 0.36  # inches
 FONT_SIZE = 13
 LONGEST = 40  # characters of a feature beside its bar
+METADATA = {"svg": {"Date": None}, "png": {"Software": "looprop"}, "pdf": {"CreationDate": None, "Creator": "looprop"}}
+"""What files say of themselves: no date."""
 
 
 @cache
@@ -223,10 +225,8 @@ def _short(feature: str) -> str:
 
 
 def to_bytes(figure: Figure, kind: str, *, dpi: int = 200) -> bytes:
-    """The picture as a file of `kind` "png" or "svg", the same bytes for the same picture."""
+    """The picture as a file of `kind` "png", "svg" or "pdf", the same bytes for the same picture."""
     file = io.BytesIO()
     with style():
-        figure.savefig(
-            file, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else {"Software": "looprop"}
-        )
+        figure.savefig(file, format=kind, dpi=dpi, metadata=METADATA[kind])
     return file.getvalue()

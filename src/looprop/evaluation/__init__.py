@@ -8,41 +8,24 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
-    from looprop.evaluation.example import Task, evaluate_example
-    from looprop.evaluation.gallery import gallery_page, measured_explanations
-    from looprop.evaluation.known_shares import KnownShapley, known_shapley
-    from looprop.evaluation.models import ModelEvaluations
-    from looprop.evaluation.result import Evaluation
-    from looprop.evaluation.setup import METRICS, Setup
-    from looprop.evaluation.summary import MethodSummary
+    from looprop.evaluation.example import Task as Task, evaluate_example as evaluate_example
+    from looprop.evaluation.gallery import gallery_page as gallery_page, measured_explanations as measured_explanations
+    from looprop.evaluation.known import KnownReference as KnownReference, known_shapley as known_shapley
+    from looprop.evaluation.models import ModelEvaluations as ModelEvaluations
+    from looprop.evaluation.result import Evaluation as Evaluation
+    from looprop.evaluation.setup import METRICS as METRICS, Setup as Setup
+    from looprop.evaluation.summary import MethodSummary as MethodSummary
 
 # Imported when first used, so that a saved evaluation can be read without torch.
-_HOMES = {
-    "METRICS": "looprop.evaluation.setup",
-    "Evaluation": "looprop.evaluation.result",
-    "KnownShapley": "looprop.evaluation.known_shares",
-    "MethodSummary": "looprop.evaluation.summary",
-    "ModelEvaluations": "looprop.evaluation.models",
-    "Setup": "looprop.evaluation.setup",
-    "Task": "looprop.evaluation.example",
-    "evaluate_example": "looprop.evaluation.example",
-    "gallery_page": "looprop.evaluation.gallery",
-    "known_shapley": "looprop.evaluation.known_shares",
-    "measured_explanations": "looprop.evaluation.gallery",
-}
-
-__all__ = [
-    "METRICS",
-    "Evaluation",
-    "KnownShapley",
-    "MethodSummary",
-    "ModelEvaluations",
-    "Setup",
-    "Task",
-    "evaluate_example",
-    "gallery_page",
-    "known_shapley",
-    "measured_explanations",
-]
-
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "example": "Task evaluate_example",
+        "gallery": "gallery_page measured_explanations",
+        "known": "KnownReference known_shapley",
+        "models": "ModelEvaluations",
+        "result": "Evaluation",
+        "setup": "METRICS Setup",
+        "summary": "MethodSummary",
+    },
+)

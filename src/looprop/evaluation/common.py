@@ -2,6 +2,7 @@
 of its removal curves, and random sets of features. Computed once, and only what the metrics need.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,21 +12,13 @@ from numpy.typing import NDArray
 from looprop.errors import InputError
 from looprop.evaluation.setup import Setup
 from looprop.games.orders import Limits, order_limits
-from looprop.methods.players import Players, players_of
+from looprop.measure import Measured
+from looprop.methods.parts.players import Players, players_of
 from looprop.metrics import matters, removal_sets
 from looprop.models.subject import Subject
 from looprop.running.parts import Row
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Reference:
-    """The scores of a reference, what they cost, and their largest standard error."""
-
-    scores: Floats
-    cost: float
-    error: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +68,14 @@ class Common:
 
 
 def measure_common(
-    subject: Subject, grouped: Subject, setup: Setup, loo: Reference, shapley: Reference | None
+    subject: Subject, grouped: Subject, setup: Setup, loo: Measured, shapley: Measured | None = None
 ) -> Common:
     """What the metrics of a setup need beside a method's own scores. grouped: the subject in the features of the
     curves.
     """
     before = _computed(subject)
     needs = setup.needs
-    special = np.array([all(subject.encoded.special[i] for i in group) for group in subject.features])
+    special = np.array(subject.special)
     own = _players(subject, setup)
     game = own if grouped.features == subject.features else _players(grouped, setup)
     plays = np.zeros(len(grouped.features), dtype=bool)
@@ -95,12 +88,13 @@ def measure_common(
         more |= _removals(grouped, game, plays, setup.seed)
     # No column of a row: its last bits depend on what rode in the same batch.
     nothing = None if own is None else float(own(np.zeros((1, len(own)), dtype=bool))[0])
+    assert loo.scores is not None
     return Common(
         loo=loo.scores,
         special=special,
         plays=plays,
         shapley=None if shapley is None else shapley.scores,
-        error=None if shapley is None else shapley.error,
+        error=None if shapley is None else float(shapley.details.get("largest_error", math.nan)),
         nothing=nothing,
         cost=loo.cost + (0.0 if shapley is None else shapley.cost) + _computed(subject) - before,
         **more,
@@ -108,7 +102,7 @@ def measure_common(
 
 
 def _computed(subject: Subject) -> int:
-    return sum(values.computed for values in subject.known.values.values())
+    return sum(values.computed for values in subject.cache.values.values())
 
 
 def _players(subject: Subject, setup: Setup) -> Players | None:

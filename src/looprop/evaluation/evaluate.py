@@ -9,17 +9,17 @@ from numpy.typing import ArrayLike
 from looprop.errors import InputError, ShardError
 from looprop.evaluation.example import Task, check_given, evaluate_example, failed_rows
 from looprop.evaluation.examples import SHOWN, disagreements, frame_of
-from looprop.evaluation.known_shares import KnownShapley
+from looprop.evaluation.known import KnownReference
 from looprop.evaluation.models import ModelEvaluations, by_name
 from looprop.evaluation.result import Evaluation
 from looprop.evaluation.setup import Setup, make_setup
-from looprop.explanation import Explanation
 from looprop.inputs.examples import Dataset
 from looprop.methods.base import Method
 from looprop.methods.names import COMPARED
 from looprop.metrics.correlation import Protocol
 from looprop.models.adapter import Removal
 from looprop.models.target import TargetLike
+from looprop.result.explanation import Explanation
 from looprop.running.engines import Engine, Sharded, get_engine
 from looprop.running.missing import check_ids
 from looprop.running.parts import Row
@@ -35,7 +35,7 @@ def evaluate(
     metrics: Sequence[str] | None = ...,
     *,
     references: Sequence[str] | None = ...,
-    shapley: Mapping[str, KnownShapley] | None = ...,
+    shapley: Mapping[str, KnownReference] | None = ...,
     scores: Mapping[str, Sequence[ArrayLike]] | None = ...,
     yardsticks: bool = ...,
     protocol: Protocol = ...,
@@ -58,7 +58,7 @@ def evaluate(
     metrics: Sequence[str] | None = ...,
     *,
     references: Sequence[str] | None = ...,
-    shapley: Mapping[str, KnownShapley] | None = ...,
+    shapley: Mapping[str, KnownReference] | None = ...,
     scores: Mapping[str, Sequence[ArrayLike]] | None = ...,
     yardsticks: bool = ...,
     protocol: Protocol = ...,
@@ -80,7 +80,7 @@ def evaluate(
     metrics: Sequence[str] | None = None,
     *,
     references: Sequence[str] | None = None,
-    shapley: Mapping[str, KnownShapley] | None = None,
+    shapley: Mapping[str, KnownReference] | None = None,
     scores: Mapping[str, Sequence[ArrayLike]] | None = None,
     yardsticks: bool = False,
     protocol: Protocol = "raw",
@@ -183,7 +183,7 @@ def _frames(m: Workbench, tasks: Sequence[Task], rows: Sequence[Row], setup: Set
 
 
 def _tasks(
-    data: Dataset | Sequence[Any], scores: Mapping[str, Sequence[ArrayLike]], shapley: Mapping[str, KnownShapley]
+    data: Dataset | Sequence[Any], scores: Mapping[str, Sequence[ArrayLike]], shapley: Mapping[str, KnownReference]
 ) -> list[Task]:
     if isinstance(data, str):
         raise InputError("data must be a Dataset or a list of texts, got one text: put it into a list")

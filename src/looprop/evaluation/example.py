@@ -5,8 +5,6 @@ a run.
 """
 
 import math
-import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,31 +13,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError, LoopropError
-from looprop.evaluation.common import Common, Reference, measure_common
+from looprop.evaluation.common import Common, measure_common
 from looprop.evaluation.cuts import cut_columns
-from looprop.evaluation.known_loo import KnownLoo, learn_known
-from looprop.evaluation.known_shares import KnownShapley, check_known
+from looprop.evaluation.known import KnownReference, WrongReference, check_shapley, learn_known
 from looprop.evaluation.setup import Setup
+from looprop.measure import STOPS, Measured, ask, error_of
 from looprop.methods.base import Method
 from looprop.metrics import Case, Metric, get_metric, required_states
 from looprop.models.adapter import Adapter, Removal
 from looprop.models.encoded import partition
 from looprop.models.subject import Subject, bind
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.running.parts import Row
 
 Floats = NDArray[np.float64]
-
-
-STOPS = (KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What ends a run however far it is; everything else that is raised on the way belongs to one example."""
-
-
-LONGEST_ERROR = 1000  # characters: some errors quote the whole text
-
-
-class WrongLoo(InputError):
-    """A known reference that is not that of the example."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,21 +38,8 @@ class Task:
     id: str
     item: Any
     scores: Mapping[str, ArrayLike] | None = None
-    loo: KnownLoo | None = None
-    shapley: KnownShapley | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What a method said, or why it said nothing."""
-
-    scores: Floats | None = None
-    cost: float = math.nan
-    seconds: float = math.nan
-    residual: float = math.nan
-    note: str = ""
-    error: str = ""
-    largest_error: float = math.nan
+    loo: KnownReference | None = None
+    shapley: KnownReference | None = None
 
 
 def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
@@ -76,80 +50,54 @@ def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
     """
     try:
         return _measured(adapter, task, setup)
-    except (*STOPS, WrongLoo):
+    except (*STOPS, WrongReference):
         raise
     except BaseException as error:  # what tokenizers written in Rust raise is no Exception
-        return failed_rows(task, setup, _said(error))
+        return failed_rows(task, setup, error_of(error))
 
 
 def _measured(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
-    # Which runs check themselves goes by what ran before; a run that was stopped and went on must give the same bits.
-    adapter.facts.runs.clear()
     subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
-    reference = _reference(subject, task, setup)
-    if reference.scores is None:
-        return failed_rows(task, setup, reference.error)
-    shares = _shapley(subject, task, setup)
-    if shares is not None and shares.scores is None:
-        return failed_rows(task, setup, shares.error)
-    known: dict[Method, _Found] = {setup.reference: reference}
-    known |= {} if shares is None else {setup.shapley_reference: shares}
-    found = {label: known.get(method) or _attribute(subject.alone(), method) for label, method in setup.made.items()}
-    found |= {name: _given(subject, name, task.scores) for name in setup.given}
-    return _rows(subject, task, setup, (reference, shares), found)
-
-
-def _reference(subject: Subject, task: Task, setup: Setup) -> _Found:
-    """Exact leave-one-out: computed, or known and found to be right."""
-    if task.loo is None:
-        return _attribute(subject, setup.reference)
+    found: dict[Method, Measured] = {}
     try:
-        learn_known(subject, task.loo, setup.removal)
+        if task.loo is not None:
+            learn_known(subject, task.loo, setup.removal)
+        found[setup.reference] = _reference(subject, setup.reference, task.loo)
+        if "shapley" in setup.needs:
+            if task.shapley is not None:
+                check_shapley(subject, task.shapley, setup.removal)
+            found[setup.shapley_reference] = _reference(subject, setup.shapley_reference, task.shapley)
     except LoopropError as error:
-        raise WrongLoo(f"{task.id}: {error}") from error
-    return _Found(task.loo.scores, task.loo.cost, task.loo.seconds)
+        raise WrongReference(f"{task.id}: {error}") from error
+    if failed := next((reference.error for reference in found.values() if reference.error), None):
+        return failed_rows(task, setup, failed)
+    references = tuple(found.values())
+    asked = {label: found.get(method) or _asked(subject.alone(), method) for label, method in setup.made.items()}
+    asked |= {name: _given(subject, name, task.scores) for name in setup.given}
+    return _rows(subject, task, setup, references, asked)
 
 
-def _shapley(subject: Subject, task: Task, setup: Setup) -> _Found | None:
-    """Shapley values, where a metric is computed from them: computed, or known and found to be right."""
-    if "shapley" not in setup.needs:
-        return None
-    if task.shapley is None:
-        return _attribute(subject, setup.shapley_reference)
+def _reference(subject: Subject, method: Method, known: KnownReference | None) -> Measured:
+    """What a reference gives: computed, or known and found to be right."""
+    if known is None:
+        return _asked(subject, method)
+    return Measured(known.scores, known.cost, known.seconds, details={"largest_error": known.error})
+
+
+def _asked(subject: Subject, method: Method) -> Measured:
+    """What a method gives on one example: whatever it raises there must not end a run."""
+    (found,) = ask(method, [subject], catch=(BaseException,), record=True)
+    if found.scores is None or np.isfinite(found.scores).all():
+        return found
+    wrong = int((~np.isfinite(found.scores)).sum())
+    return Measured(seconds=found.seconds, error=f"{wrong} of {len(found.scores)} scores are NaN or infinite")
+
+
+def _given(subject: Subject, name: str, scores: Mapping[str, ArrayLike] | None) -> Measured:
     try:
-        check_known(subject, task.shapley, setup.removal)
-    except LoopropError as error:
-        raise WrongLoo(f"{task.id}: {error}") from error
-    return _Found(task.shapley.scores, task.shapley.cost, task.shapley.seconds, largest_error=task.shapley.error)
-
-
-def _attribute(subject: Subject, method: Method) -> _Found:
-    start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        try:
-            (attribution,) = method.attribute([subject])
-        except STOPS:
-            raise
-        except BaseException as error:  # one method failing on one example must not end a run: the row says what it was
-            return _Found(seconds=time.perf_counter() - start, error=_said(error))
-    seconds = time.perf_counter() - start
-    scores = np.asarray(attribution.scores, dtype=np.float64)
-    if not np.isfinite(scores).all():
-        return _Found(
-            seconds=seconds, error=f"{int((~np.isfinite(scores)).sum())} of {len(scores)} scores are NaN or infinite"
-        )
-    residual = math.nan if attribution.residual is None else float(attribution.residual)
-    note = "; ".join(str(w.message) for w in said)
-    uncertain = float(attribution.details.get("largest_error", math.nan))
-    return _Found(scores, float(attribution.cost), seconds, residual, note=note, largest_error=uncertain)
-
-
-def _given(subject: Subject, name: str, scores: Mapping[str, ArrayLike] | None) -> _Found:
-    try:
-        return _Found(_checked(subject, name, (scores or {}).get(name, ())))
+        return Measured(_checked(subject, name, (scores or {}).get(name, ())))
     except InputError as error:
-        return _Found(error=str(error))
+        return Measured(error=str(error))
 
 
 def _checked(subject: Subject, name: str, scores: ArrayLike) -> Floats:
@@ -185,14 +133,12 @@ def _rows(
     subject: Subject,
     task: Task,
     setup: Setup,
-    references: tuple[_Found, _Found | None],
-    found: Mapping[str, _Found],
+    references: tuple[Measured, ...],
+    found: Mapping[str, Measured],
 ) -> list[Row]:
     metrics = [get_metric(name) for name in setup.columns]
     grouped = replace(subject, features=partition(subject.encoded, setup.curve_features))
-    loo, shapley = (None if of is None else _as_reference(of) for of in references)
-    assert loo is not None
-    shared = measure_common(subject, grouped, setup, loo, shapley)
+    shared = measure_common(subject, grouped, setup, *references)
     cases = _cases(subject, grouped, metrics, setup.removal, shared, found)
     common = {
         "features": len(subject.features),
@@ -205,7 +151,8 @@ def _rows(
     }
     rows = []
     for label, of in found.items():
-        own: Row = {"residual": of.residual, "cost": of.cost, "seconds": of.seconds, "note": of.note}
+        residual, note = math.nan if of.residual is None else float(of.residual), "; ".join(of.warnings)
+        own: Row = {"residual": residual, "cost": float(of.cost), "seconds": of.seconds, "note": note}
         if of.scores is not None:
             case = cases[label]
             turned = [metric.flipped(case) for metric in metrics if metric.name == "loo-r-paper"]
@@ -215,18 +162,13 @@ def _rows(
     return rows
 
 
-def _as_reference(found: _Found) -> Reference:
-    assert found.scores is not None
-    return Reference(found.scores, found.cost, found.largest_error)
-
-
 def _cases(
     subject: Subject,
     grouped: Subject,
     metrics: Sequence[Metric],
     removal: Removal | None,
     shared: Common,
-    found: Mapping[str, _Found],
+    found: Mapping[str, Measured],
 ) -> dict[str, Case]:
     """What the metrics are computed from, for every method that gave scores."""
     position = {group: i for i, group in enumerate(subject.features)}
@@ -283,7 +225,3 @@ def _curves(setup: Setup, case: Case | None) -> Row:
             curve = getattr(case, name, None)
             found[name] = [] if curve is None else curve.tolist()
     return found
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error)[:LONGEST_ERROR]}"

@@ -1,17 +1,18 @@
 """The examples of an evaluation one by one: on which of them methods disagree, and what each said of it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from looprop.evaluation.summary import is_reference
-from looprop.explanation import Explanation, Explanations
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 from looprop.metrics import YARDSTICKS, get_metric
 from looprop.naming import split_name
+from looprop.result.explanation import Explanation
+from looprop.result.explanations import Explanations
 from looprop.running.parts import Row
 
 SHOWN = 24
@@ -106,8 +107,3 @@ def said_of(frame: Explanation, rows: Sequence[Row]) -> Explanations:
 
 def _known(value: float) -> float:
     return value if math.isfinite(value) else 0.0
-
-
-def frames_to_data(frames: Mapping[str, Explanation]) -> dict[str, Any]:
-    """Plain data for a file."""
-    return {name: frame.to_dict() for name, frame in frames.items()}

@@ -5,8 +5,8 @@ from dataclasses import replace
 from looprop.evaluation.examples import frame_of, said_of
 from looprop.evaluation.page import evaluation_page
 from looprop.evaluation.result import Evaluation
-from looprop.explanation import Explanations
 from looprop.inputs.examples import Dataset
+from looprop.result.explanations import Explanations
 from looprop.workbench import Workbench
 
 

@@ -2,25 +2,28 @@
 leave-one-out or its curves, is always that of the same model.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from looprop.display import Cell, Column, card, escape, estimated, fragment, page, paragraph, table
 from looprop.errors import DataError, InputError
 from looprop.evaluation.page import SummaryTable, best_of, meanings_html, metric_column, summary_html
-from looprop.evaluation.result import FILES, Evaluation
-from looprop.files import check_folder_place, plain, read_json, to_json, write_whole
+from looprop.evaluation.result import Evaluation
+from looprop.files import plain, read_json, to_json, write_whole
 from looprop.metrics import get_metric
-
-SCHEMA, VERSION = "looprop.evaluations", 1
+from looprop.result.base import FolderResult
+from looprop.result.writers import Record
 
 
 @dataclass(frozen=True, eq=False)
-class ModelEvaluations(Mapping[str, Evaluation]):
+class ModelEvaluations(FolderResult, Mapping[str, Evaluation]):
     """Evaluations of several models by name, of the same methods, metrics and examples."""
+
+    SCHEMA = "looprop.evaluations"
 
     evaluations: Mapping[str, Evaluation]
 
@@ -82,8 +85,7 @@ class ModelEvaluations(Mapping[str, Evaluation]):
         for method in self.methods:
             row: list[str | Cell] = [method]
             for model, evaluation in self.items():
-                e = evaluation[method].metrics[metric.name]
-                row.append(estimated(e.mean, e.low, e.high, count=e.count, best=best[model] == method))
+                row.append(estimated(evaluation[method].metrics[metric.name], best=best[model] == method))
             rows.append(row)
         return columns, rows
 
@@ -110,34 +112,29 @@ class ModelEvaluations(Mapping[str, Evaluation]):
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows: every evaluation by its own schema, under the name of its model."""
         own = {model: plain(evaluation.to_dict(), model) for model, evaluation in self.items()}
-        return {"schema": SCHEMA, "version": VERSION, "evaluations": own}
+        return {"schema": self.SCHEMA, "version": self.VERSION, "evaluations": own}
 
-    def save(self, path: str | Path) -> Path:
-        """Writes a page (.html), or everything but the rows (.json); any other name is a folder with one of each model
-        in it, which can be loaded again. Returns the path.
-        """
-        place = Path(path)
-        if place.suffix.lower() == ".html":
-            return write_whole(place, self._page().encode())
-        if place.suffix.lower() in FILES:
-            return write_whole(place, to_json(self.to_dict()))
-        check_folder_place(place)
-        place.mkdir(parents=True, exist_ok=True)
+    def records(self) -> list[Record]:
+        """The rows of all models, with the name of the model in front."""
+        return [{"model": model, **row} for model, evaluation in self.items() for row in evaluation.rows]
+
+    def fill(self, folder: Path) -> None:
+        """Write a folder of each model, and models.json, which names them."""
         folders = {model: f"model-{number}" for number, model in enumerate(self, start=1)}
-        for model, folder in folders.items():
-            self[model].save(place / folder)
-        write_whole(place / "models.json", to_json(folders))
-        return place
+        for model, name in folders.items():
+            self[model].save(folder / name)
+        write_whole(folder / "models.json", to_json(folders))
 
     @classmethod
-    def load(cls, folder: str | Path) -> "ModelEvaluations":
-        """Reads the folder that `save` wrote."""
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read the folder that `save` wrote."""
         folders = read_json(Path(folder) / "models.json")
         if not all(isinstance(name, str) and name == f"model-{i}" for i, name in enumerate(folders.values(), start=1)):
             raise DataError(f"{folder}/models.json must name the folders model-1, model-2, ...")
         return cls({model: Evaluation.load(Path(folder) / name) for model, name in folders.items()})
 
-    def _page(self) -> str:
+    def page(self) -> str:
+        """A page of HTML."""
         note = paragraph("Every number is measured within one model: r to LOO is to that model's own leave-one-out.")
         body = card(self._beside_html() + note, title="Models side by side")
         for model, evaluation in self.items():

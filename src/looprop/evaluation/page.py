@@ -63,10 +63,7 @@ def summary_table(evaluation: "Evaluation") -> SummaryTable:
     columns += [Column("failed", tip="examples on which the method failed")] if some_failed else []
     rows: list[list[str | Cell]] = []
     for found in evaluation.by_agreement:
-        means = [
-            estimated(e.mean, e.low, e.high, count=e.count, undefined=e.undefined, best=best[name] == found.method)
-            for name, e in found.metrics.items()
-        ]
+        means = [estimated(e, best=best[name] == found.method) for name, e in found.metrics.items()]
         spent = [Cell(value, text=number(value, signed=False)) for value in (1000 * found.seconds, found.cost)]
         failed = [Cell(found.errors, text=str(found.errors))] if some_failed else []
         rows.append([found.method, *means, *spent, *failed])

@@ -1,16 +1,16 @@
 """The result of an evaluation: a row per example and method, with its summary, comparisons, files and pictures."""
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from looprop.display import number
 from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.evaluation.cuts import cut_of_rows
-from looprop.evaluation.examples import frames_to_data
 from looprop.evaluation.page import SummaryTable, evaluation_fragment, evaluation_page, summary_table
 from looprop.evaluation.summary import (
     MethodSummary,
@@ -22,24 +22,19 @@ from looprop.evaluation.summary import (
     summarise_rows,
     unmoved,
 )
-from looprop.explanation import Explanation
-from looprop.files import check_folder_place, check_place, check_schema, plain, read_json, to_json, write_whole
+from looprop.files import plain, read_json, to_json, write_whole
 from looprop.metrics import REFERENCES, Comparison, get_metric
+from looprop.result.base import FolderResult
+from looprop.result.explanation import Explanation
 from looprop.running import parts
 from looprop.running.parts import Row
 
 if TYPE_CHECKING:
     import pandas
 
-SCHEMA, VERSION = "looprop.evaluation", 1
-FILES = (".html", ".json")
-"""Endings of what is saved as one file; any other name is a folder."""
-# What a saved evaluation says beside its rows.
-FIELDS = {"metrics": list, "title": str, "about": dict, "confidence": float, "seed": int}
-
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(FolderResult):
     """Methods measured on examples.
 
     rows: one dict per example and method: metrics, `cost` (in forward passes), `seconds`, `scores`, `loo`, `error`.
@@ -47,6 +42,10 @@ class Evaluation:
         model. frames: texts and features of those examples on which methods disagree most, as explanations without
         scores.
     """
+
+    SCHEMA = "looprop.evaluation"
+    APART = ("rows", "frames")
+    DERIVED = ("no_feature_matters", "truncated", "summary")
 
     rows: list[Row]
     metrics: tuple[str, ...]
@@ -133,11 +132,9 @@ class Evaluation:
         """Which method beats which by a metric: two-sided paired tests over examples with Holm's correction."""
         return compare_methods(self.rows, metric, metrics=self.metrics, seed=self.seed)
 
-    def to_pandas(self) -> "pandas.DataFrame":
-        """The rows as a table."""
-        import pandas
-
-        return pandas.DataFrame(self.rows)
+    def records(self) -> list[Row]:
+        """The rows."""
+        return self.rows
 
     def summary_to_pandas(self) -> "pandas.DataFrame":
         """The summary as a table, one row per method."""
@@ -149,64 +146,42 @@ class Evaluation:
         """Everything but the rows as plain data that JSON can hold, by the schema in
         docs/schema/evaluation.schema.json.
         """
-        data: dict[str, Any] = {
-            "schema": SCHEMA,
-            "version": VERSION,
-            "title": self.title,
-            "about": plain(self.about, "about"),
-        }
-        data |= {"metrics": list(self.metrics), "confidence": self.confidence, "seed": self.seed}
+        data = super().to_dict()
         still = {name: {"examples": count, "of": total} for name, (count, total) in unmoved(self.rows).items()}
         data |= {"no_feature_matters": still} if still else {}
         data |= {"truncated": asdict(cut)} if (cut := cut_of_rows(self.rows)) else {}
         return data | {"summary": [plain(found.to_dict(), found.method) for found in self.summary]}
 
-    @staticmethod
-    def check_place(path: str | Path) -> None:
-        """Raises now if `save` could not write there later."""
-        (check_place if Path(path).suffix.lower() in FILES else check_folder_place)(path)
+    def page(self) -> str:
+        """A page of HTML."""
+        return evaluation_page(self)
 
-    def save(self, path: str | Path) -> Path:
-        """Writes a page (.html), or everything but the rows (.json); any other name is a folder with rows.parquet,
-        evaluation.json and examples.json, which is made if need be and can be loaded again. Returns the path.
-        """
-        place = Path(path)
-        if place.suffix.lower() == ".html":
-            return write_whole(place, evaluation_page(self).encode())
-        if place.suffix.lower() == ".json":
-            return write_whole(place, to_json(self.to_dict()))
-        check_folder_place(place)
-        place.mkdir(parents=True, exist_ok=True)
-        write_whole(place / "rows.parquet", parts.to_bytes(self.rows))
-        write_whole(place / "evaluation.json", to_json(self.to_dict()))
+    def fill(self, folder: Path) -> None:
+        """Write rows.parquet, evaluation.json and, where some texts are kept, examples.json."""
+        write_whole(folder / "rows.parquet", parts.to_bytes(self.rows))
+        write_whole(folder / "evaluation.json", to_json(self.to_dict()))
         if self.frames:
-            write_whole(place / "examples.json", to_json(frames_to_data(self.frames)))
-        return place
+            frames = {name: frame.to_dict() for name, frame in self.frames.items()}
+            write_whole(folder / "examples.json", to_json(frames))
 
     @classmethod
-    def load(cls, folder: str | Path) -> "Evaluation":
-        """Reads the folder that `save` wrote."""
-        if Path(folder).is_file():
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read the folder that `save` wrote."""
+        place = Path(folder)
+        if place.is_file():
             raise DataError(f"{folder} is one file: an evaluation is loaded from the folder that has its rows")
-        data = read_json(Path(folder) / "evaluation.json")
-        check_schema(data, SCHEMA, VERSION)
-        for name, kind in FIELDS.items():
-            if not isinstance(data.get(name), kind):
-                got = type(data[name]).__name__ if name in data else "nothing"
-                raise DataError(f"{folder}/evaluation.json: {name} must be a {kind.__name__}, got {got}")
-        for metric in data["metrics"]:
-            get_metric(str(metric))
+        data = read_json(place / "evaluation.json")
         try:
-            rows = parts.from_bytes((Path(folder) / "rows.parquet").read_bytes())
+            rows = parts.from_bytes((place / "rows.parquet").read_bytes())
         except (OSError, ValueError) as error:
             raise DataError(f"cannot read the rows of {folder}: {error}") from error
-        needed = {"example", "method", "error", *data["metrics"]}
+        told = read_json(place / "examples.json") if (place / "examples.json").is_file() else {}
+        frames = {name: Explanation.from_dict(own) for name, own in told.items()}
+        found = cls.from_dict(data, rows=rows, frames=frames)
+        needed = {"example", "method", "error", *(get_metric(name).name for name in found.metrics)}
         if lacking := sorted(needed - set(rows[0] if rows else needed)):
             raise DataError(f"the rows of {folder} have no {', '.join(lacking)}: they are not those of this evaluation")
-        told = Path(folder) / "examples.json"
-        frames = {name: Explanation.from_dict(own) for name, own in read_json(told).items()} if told.is_file() else {}
-        own = (data["title"], data["about"], data["confidence"], data["seed"])
-        return cls(rows, tuple(data["metrics"]), *own, frames=frames)
+        return found
 
     def _repr_html_(self) -> str:
         return evaluation_fragment(self)

@@ -5,50 +5,24 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
-    from looprop.inputs.datasets import load_dataset
-    from looprop.inputs.demo import demo_sentences
-    from looprop.inputs.examples import Dataset, Example, make_dataset
-    from looprop.inputs.files import read_texts
-    from looprop.inputs.mnist import Digits, load_mnist
-    from looprop.inputs.questions import Question, Questions, load_questions
-    from looprop.inputs.reading import read_data
-    from looprop.inputs.splitting import lines, paragraphs, sentences
+    from looprop.inputs.datasets import load_dataset as load_dataset
+    from looprop.inputs.demo import demo_sentences as demo_sentences
+    from looprop.inputs.examples import Dataset as Dataset, Example as Example, make_dataset as make_dataset
+    from looprop.inputs.files import read_texts as read_texts
+    from looprop.inputs.mnist import Digits as Digits, load_mnist as load_mnist
+    from looprop.inputs.reading import read_data as read_data
+    from looprop.inputs.splitting import lines as lines, paragraphs as paragraphs, sentences as sentences
 
 # Imported when first used, so that what needs a name does not wait for numpy.
-_HOMES = {
-    "Dataset": "looprop.inputs.examples",
-    "Digits": "looprop.inputs.mnist",
-    "Example": "looprop.inputs.examples",
-    "Question": "looprop.inputs.questions",
-    "Questions": "looprop.inputs.questions",
-    "demo_sentences": "looprop.inputs.demo",
-    "lines": "looprop.inputs.splitting",
-    "load_dataset": "looprop.inputs.datasets",
-    "load_mnist": "looprop.inputs.mnist",
-    "load_questions": "looprop.inputs.questions",
-    "make_dataset": "looprop.inputs.examples",
-    "paragraphs": "looprop.inputs.splitting",
-    "read_data": "looprop.inputs.reading",
-    "read_texts": "looprop.inputs.files",
-    "sentences": "looprop.inputs.splitting",
-}
-
-__all__ = [
-    "Dataset",
-    "Digits",
-    "Example",
-    "Question",
-    "Questions",
-    "demo_sentences",
-    "lines",
-    "load_dataset",
-    "load_mnist",
-    "load_questions",
-    "make_dataset",
-    "paragraphs",
-    "read_data",
-    "read_texts",
-    "sentences",
-]
-
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "datasets": "load_dataset",
+        "demo": "demo_sentences",
+        "examples": "Dataset Example make_dataset",
+        "files": "read_texts",
+        "mnist": "Digits load_mnist",
+        "reading": "read_data",
+        "splitting": "lines paragraphs sentences",
+    },
+)

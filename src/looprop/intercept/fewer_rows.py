@@ -8,7 +8,6 @@ from torch import Tensor
 
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.mode import InterceptMode
-from looprop.intercept.products import linear
 
 
 class ReadRowsMode(InterceptMode):
@@ -48,7 +47,7 @@ class ReadRowsMode(InterceptMode):
 
     def linear(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The product of rows with a weight."""
-        return linear(function, args, kwargs)
+        return function(*args, **kwargs)
 
     def _residual_sum(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Two streams are added: whichever still has all rows is cut to the rows that are read."""
@@ -95,6 +94,6 @@ class FewerRowsMode(ReadRowsMode):
     def linear(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One row of each position before the first site."""
         if self.left < self.sites or not self._all_rows(args[0]):
-            return linear(function, args, kwargs)
-        once = linear(function, (args[0].flatten(0, 1)[self.one_of_each], *args[1:]), kwargs)
+            return function(*args, **kwargs)
+        once = function(args[0].flatten(0, 1)[self.one_of_each], *args[1:], **kwargs)
         return once[self.holds].view(*self.shape, -1)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from looprop.methods.attention_layers import (
+from looprop.methods.base import Attribution, Method
+from looprop.methods.parts.attention_layers import (
     attention_layers,
     check_tokens,
     read_rows,
@@ -16,7 +17,6 @@ from looprop.methods.attention_layers import (
     values_of,
     weights_of,
 )
-from looprop.methods.base import Attribution, Method
 from looprop.models.subject import Subject
 
 
@@ -32,16 +32,7 @@ class AttentionNorm(Method):
     summary = "product over the layers of attention times the norm of the values that it weighs"
     cost = "1"
     kind = "weight"
-    order = 44
     inputs = ("text", "image")
-    limits = """
-        *Claims:* where attention could have brought information from, with tokens that hold little (attention sinks)
-        counted as little.
-
-        Do not trust it about direction or class: it is the same for every target and never negative. The projection
-        after attention is not seen at an attention site, and is left out of the norm: what is moved between
-        values and projection, where the function stays the same, changes the scores.
-        """
 
     def __init__(self, *, residual: bool = True) -> None:
         self.residual = residual

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from looprop.methods.names import About
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
@@ -34,20 +33,21 @@ class Method(ABC):
     What a class says about itself is all that catalogue, tables, reports, audits and contract tests know of it.
     A method that is known by its name says, as plain literals of its own:
 
-    name: small letters and hyphens; options follow in brackets. title: what headings call it.
-    summary: one line. limits: what it claims and when not to trust it, its section in docs/limits.md.
-    cost: in forward passes of an input with F features on T tokens, S of them special; other names in it are options of
-        the method. "at most ..." where it depends on the input.
+    name: small letters and hyphens, as its file is called; options follow in brackets. title: what headings call it,
+        also its section in docs/limits.md.
+    summary: one line. cost: for people, in forward passes of an input with F features on T tokens, S of them special;
+        "at most ..." where it depends on the input. `passes` computes it.
     kind: what a score says: "effect", "share", "weight" or "none" (`names.SCORE_KINDS`).
 
     And where the default does not fit:
 
-    short: what tables and figures call it, if not by its title. order: its place in lists.
+    short: what tables and figures call it, if not by its title.
     example: the form in which it is shown (`lrp[cp=2:]`). coarse: a cheaper form, for audits; demo: one for the
         demo.
     inputs: the kinds of input for which it has a meaning; it refuses others.
     removes_by: the removal whose effect its scores mean, where that is not the default of every kind of input.
-    text_options: options whose value in brackets stays text (`cp=2`). complete: scores add up to the output.
+    fixed: parameters of the constructor that are no options. text_options: options whose value in brackets stays text
+        (`cp=2`). complete: scores add up to the output.
     reads_target: do scores depend on the target? shares_removals: does every token of an answer ask for the same
         removals, so that a matrix costs what one explanation costs?
     """
@@ -57,18 +57,26 @@ class Method(ABC):
     summary: ClassVar[str]
     cost: ClassVar[str]
     kind: ClassVar[str]
-    limits: ClassVar[str]
     short: ClassVar[str] = ""
     example: ClassVar[str] = ""
     coarse: ClassVar[str] = ""
     demo: ClassVar[str] = ""
-    order: ClassVar[int] = About.order
     inputs: ClassVar[tuple[str, ...]] = ("text", "image", "tensor")
     removes_by: ClassVar[Removal | None] = None
     text_options: ClassVar[frozenset[str]] = frozenset()
+    fixed: ClassVar[frozenset[str]] = frozenset()
     complete: ClassVar[bool] = False
     reads_target: ClassVar[bool] = True
     shares_removals: ClassVar[bool] = False
+
+    @classmethod
+    def label(cls) -> str:
+        """What tables and figures call it."""
+        return cls.short or cls.title
+
+    def passes(self, subject: Subject) -> float:
+        """What `attribute` costs on a subject, in forward passes; a bound where `cost` says "at most"."""
+        return float(self.cost)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -3,21 +3,21 @@
 B_i = ((f(N) - f(N - i)) + (f({i}) - f({}))) / 2: the Shapley value wherever no more than two features interact.
 """
 
-from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.games.values import first_marginals, last_marginals
-from looprop.methods.base import Attribution, Method
+from looprop.methods.alone import Alone
+from looprop.methods.base import Attribution
 from looprop.methods.looprop.method import LooProp
-from looprop.methods.players import Keep, check_game_options, players_of
+from looprop.methods.parts.players import GameMethod, Keep, Players
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 
 Last = Literal["exact", "looprop"]
 
 
-class BothEnds(Method):
+class BothEnds(GameMethod):
     """The mean of leave-one-out and alone.
 
     loo: leave-one-out itself, or its estimate by `looprop`. budget: what that estimate may spend, in forward passes.
@@ -27,35 +27,25 @@ class BothEnds(Method):
     title = "Both ends"
     summary = "mean of leave-one-out and alone: the Shapley value where at most pairs interact"
     cost = "F - S + ((F - S) * (1 + S) + S) / T"
-    shares_removals = True
     kind = "share"
-    order = 16
-    text_options = frozenset({"keep"})
-    limits = """
-        *Claims:* a feature's share of the answer, from the two ends of all orders in which features can come in. Exact
-        for every function of at most pairwise interactions.
-
-        Do not trust it where three and more features only work together: what happens in the middle of an order is not
-        looked at. `shapley` looks everywhere.
-        """
 
     def __init__(
         self, *, loo: Last = "exact", budget: float = 8, keep: Keep = "special", removal: Removal | None = None
     ) -> None:
-        keep = check_game_options(keep, removal)
+        super().__init__(keep=keep, removal=removal)
         if loo not in get_args(Last):
             raise UnknownNameError("leave-one-out", str(loo), get_args(Last))
         if loo == "looprop" and removal not in (None, "attention-mask"):
             raise InputError(f"looprop estimates removal by attention mask, got removal={removal!r}: use loo='exact'")
         LooProp(budget=budget)  # says what a budget may be
-        self.loo, self.budget, self.keep, self.removal = loo, budget, keep, removal
+        self.loo, self.budget = loo, budget
 
-    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """One mean per feature."""
-        return [self._attribute(subject) for subject in subjects]
+    def passes(self, subject: Subject) -> float:
+        """Leave-one-out of what plays, and alone."""
+        return len(subject.features) - sum(subject.special) + Alone().passes(subject)
 
-    def _attribute(self, subject: Subject) -> Attribution:
-        players = players_of(subject, keep=self.keep, removal=self.removal)
+    def play(self, subject: Subject, players: Players) -> Attribution:
+        """One score per feature."""
         count = len(players)
         if self.loo == "looprop":
             (found,) = LooProp(budget=self.budget).attribute([subject])

@@ -6,7 +6,6 @@ Where leaving every feature out once is cheap, as with the shared prefix of a de
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +16,10 @@ from looprop.errors import InputError, RuleError
 from looprop.games.few_values import likeliest_of
 from looprop.games.smooth import signs
 from looprop.games.values import all_sets, exact_shapley, first_marginals, last_marginals
-from looprop.methods.base import Attribution, Method
+from looprop.methods.attnlrp import AttnLRP
+from looprop.methods.base import Attribution
 from looprop.methods.looprop.method import LooProp
-from looprop.methods.lrp import AttnLRP
-from looprop.methods.players import Keep, Players, check_game_options, players_of
+from looprop.methods.parts.players import GameMethod, Keep, Players, whole_number
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 
@@ -67,7 +66,7 @@ class Purse:
         del self.spent[what]
 
 
-class FastShapley(Method):
+class FastShapley(GameMethod):
     """An estimate of the Shapley value from relevance, alone and a few true values.
 
     budget: forward passes in all; where all sets cost no more, the value is exact. seed: of the random halves.
@@ -79,36 +78,22 @@ class FastShapley(Method):
     summary = "the Shapley value from relevance, alone and a few true values, for a budget of passes"
     cost = "at most budget"
     kind = "share"
-    order = 13
-    text_options = frozenset({"keep"})
-    limits = """
-        *Claims:* an estimate of the Shapley value. It adds up to f(x) - f(nothing), and `details["errors"]` says how
-        far each score may be off, by how badly the values that were asked fitted the first guess.
-
-        Do not trust it
-
-        - beyond the Shapley value itself: all of that section applies;
-        - where relevance says little of the model and the budget is small: the guess is then as poor. Large
-          `details["errors"]` tell, and a larger `budget=` helps;
-        - for the ranking of small scores: few values are asked, and those of the largest.
-        """
 
     def __init__(
         self, *, budget: float = 10, keep: Keep = "special", removal: Removal | None = None, seed: int = 0
     ) -> None:
-        keep = check_game_options(keep, removal)
+        super().__init__(keep=keep, removal=removal)
         if isinstance(budget, bool) or not isinstance(budget, int | float) or not RELEVANCE + 1 <= budget < math.inf:
             raise InputError(f"budget must be at least {RELEVANCE + 1:g} forward passes, and finite, got {budget!r}")
-        if type(seed) is not int or seed < 0:
-            raise InputError(f"seed must be an integer >= 0, got {seed!r}")
-        self.budget, self.keep, self.removal, self.seed = budget, keep, removal, seed
+        self.budget, self.seed = budget, whole_number("seed", seed, 0)
 
-    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+    def passes(self, subject: Subject) -> float:
+        """The budget, or all sets where these are fewer."""
+        return min(float(self.budget), 2.0 ** (len(subject.features) - sum(subject.special)))
+
+    def play(self, subject: Subject, players: Players) -> Attribution:
         """One estimate per feature."""
-        return [self._attribute(subject) for subject in subjects]
-
-    def _attribute(self, subject: Subject) -> Attribution:
-        players, purse = players_of(subject, keep=self.keep, removal=self.removal), Purse(float(self.budget))
+        purse = Purse(float(self.budget))
         count = len(players)
         nothing = float(players(np.zeros((1, count), dtype=bool))[0])
         if 2**count <= 8 * self.budget and purse.buy("all sets", _cost_of_all_sets(players)):

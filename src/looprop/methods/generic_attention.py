@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from looprop.intercept.attention import AttentionSite, heads_of_one
-from looprop.methods.attention_layers import attention_layers, check_tokens, read_rows, values_of, weights_of
 from looprop.methods.base import Attribution, Method
+from looprop.methods.parts.attention_layers import attention_layers, check_tokens, read_rows, values_of, weights_of
 from looprop.models.subject import Subject
 from looprop.propagation.tape import unseen
 
@@ -24,15 +24,7 @@ class GenericAttention(Method):
     summary = "attention times its gradient, negative parts left out, over the layers"
     cost = "3"
     kind = "weight"
-    order = 43
     inputs = ("text", "image")
-    limits = """
-        *Claims:* where attention that raises the target could have brought information from.
-
-        Do not trust it about direction: what lowers the target is left out, and scores are never negative. Values,
-        norms and feed-forward layers count only through the gradient, and a bias that is moved from the
-        values into the next layer, where the function stays the same, changes them.
-        """
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """The row that is read out, without what it was given of itself at the start."""

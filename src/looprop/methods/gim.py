@@ -13,7 +13,7 @@ from torch import Tensor
 
 from looprop.errors import UnknownNameError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagating import propagate
+from looprop.methods.parts.propagating import propagate
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 
@@ -32,13 +32,6 @@ class GIM(Method):
     summary = "gradient with norms held, softmax at temperature 2, attention's products shared out, times input"
     cost = "3"
     kind = "effect"
-    order = 33
-    limits = """
-        *Claims:* the slope, corrected for attention that repairs itself: a key that goes leaves its weight to others.
-
-        Do not trust it where gates and activations saturate: through them it is the ordinary gradient. What it says
-        depends on its baseline (`gim[baseline=space]` is that of the authors' package).
-        """
 
     def __init__(self, *, temperature: float = 2.0, baseline: Baseline = "zero") -> None:
         if baseline not in get_args(Baseline):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagating import propagate
+from looprop.methods.parts.propagating import propagate
 from looprop.models.subject import Subject
 from looprop.propagation.plan import GRADIENT, Plan
 
@@ -18,13 +18,6 @@ class GradientTimesInput(Method):
     summary = "ordinary gradient times the word embedding"
     cost = "3"
     kind = "effect"
-    order = 40
-    limits = """
-        *Claims:* the slope at this point, times the embedding.
-
-        Do not trust it in deep or saturated networks: the slope at a point says little about what happens when a token
-        is gone. It is the baseline that others should beat.
-        """
 
     def __init__(self, *, readout: Literal["word", "sum"] = "word") -> None:
         self.readout = readout

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.line import Baseline, Line
+from looprop.methods.parts.line import Baseline, Line
 from looprop.models.subject import Subject
 
 # A residual above this share of the output change is worth a warning.
@@ -46,17 +46,7 @@ class IntegratedGradients(Method):
     cost = "3 * steps + 1"
     kind = "share"
     coarse = "ig[steps=5]"
-    order = 41
     complete = True
-    limits = """
-        *Claims:* the change of the logit along a straight line from a baseline, shared out completely.
-
-        Do not trust it
-
-        - more than its baseline: zero embeddings are no text, and another baseline gives another map;
-        - when it warns of a residual: use more steps, or `tolerance=0.05` for as many as it takes;
-        - as an estimate of leave-one-out: complete and invariant under rewriting does not mean close to removal.
-        """
 
     def __init__(
         self,
@@ -78,6 +68,10 @@ class IntegratedGradients(Method):
             raise InputError(f"tolerance must be a number between 0 and 1, or None, got {tolerance!r}")
         self.steps, self.baseline, self.keep_special, self.tokens = steps, baseline, keep_special, tokens
         self.tolerance = tolerance
+
+    def passes(self, subject: Subject) -> float:
+        """Three for each step, one for the baseline."""
+        return 3.0 * self.steps + 1.0
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """One line per subject."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagating import check_one_text, propagate
+from looprop.methods.parts.propagating import check_one_text, propagate
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 
@@ -22,16 +22,7 @@ class LibraFullGrad(Method):
     summary = "pruned gradient (that of CP-LRP) times input, plus what biases add at each position"
     cost = "3"
     kind = "share"
-    order = 35
     inputs = ("text",)
-    limits = """
-        *Claims:* how the logit is handed back through values, with biases counted where they enter.
-
-        Do not trust it to be the same for the same function: a bias that is moved into the next layer moves its share.
-        Do not trust a token's score to be about that token alone: a bias in a late layer is counted for the position,
-        whatever the row holds by then. Biases of what follows the pooling of rows belong to no position (`e.residual`).
-        Its authors have several forms (FullGrad+, for images); this is the plain one.
-        """
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Relevance of embeddings, positions and biases, summed to features."""

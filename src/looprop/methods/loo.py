@@ -10,7 +10,7 @@ from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 from looprop.removal.many_texts import compute_together
-from looprop.removal.set_function import Precision, SetFunction
+from looprop.removal.value import Precision, SetFunction
 
 
 class LeaveOneOut(Method):
@@ -23,21 +23,6 @@ class LeaveOneOut(Method):
     cost = "F"
     shares_removals = True
     kind = "effect"
-    order = 10
-    limits = """
-        *Claims:* how the target changes when this one feature is gone.
-
-        Do not trust it
-
-        - where features are redundant: of two words that say the same, each can go without effect, and both get scores
-          near zero;
-        - where they only work together: in "not bad" both get the whole effect, so the scores add up to more than there
-          is;
-        - as a statement about natural inputs: a masked token, a grey patch or a zero pixel is an input that the model
-          may never have seen. Compare two removals (`loo[removal=mask-token]`);
-        - for the read-out token: removing the key of [CLS] changes the sentence's own summary, an effect of the
-          architecture as much as of the text.
-        """
 
     def __init__(self, *, removal: Removal | None = None, precision: Precision = "float32") -> None:
         if removal is not None and removal not in get_args(Removal):
@@ -45,6 +30,10 @@ class LeaveOneOut(Method):
         if precision not in get_args(Precision):
             raise UnknownNameError("precision", str(precision), get_args(Precision))
         self.removal, self.precision = removal, precision
+
+    def passes(self, subject: Subject) -> float:
+        """One for each feature."""
+        return float(len(subject.features))
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """f(x) - f(x without i) for every feature i."""

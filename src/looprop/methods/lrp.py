@@ -1,4 +1,4 @@
-"""Layer-wise relevance propagation: AttnLRP, CP-LRP, and every hybrid of the two.
+"""Layer-wise relevance propagation: every hybrid of AttnLRP and CP-LRP.
 
 AttnLRP (Achtibat et al. 2024) splits relevance at O = A V and Z = Q K^T in halves and passes softmax by its Taylor
 rule; CP-LRP (Ali et al. 2022) holds A constant and sends all relevance of O to V.
@@ -7,11 +7,11 @@ rule; CP-LRP (Ali et al. 2022) holds A constant and sends all relevance of O to 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagating import propagate
+from looprop.methods.parts.propagating import propagate
 from looprop.models.subject import Subject
 from looprop.propagation.plan import BilinearForm, LinearRule, Plan, parse_layers
 from looprop.propagation.plan_file import read_plan
@@ -25,7 +25,7 @@ class LRP(Method):
 
     cp: layers that take CP-LRP, as in `lrp[cp=4-6]`. readout: at the word embedding, or at its sum with positions. The
         other options are those of `Plan`, where they are explained: epsilon, bias, bilinear, linear, gamma, conv_gamma,
-        alpha. plan: a whole plan in their place, or the file of one (`looprop tune` writes such).
+        alpha. plan: a whole plan in their place, or the file of one (docs/rules.md, "A plan in a file").
     """
 
     name = "lrp"
@@ -35,14 +35,9 @@ class LRP(Method):
     cost = "3"
     kind = "share"
     example = "lrp[cp=2:]"
-    order = 32
     text_options = frozenset({"cp", "plan"})
-    limits = """
-        *Claims:* CP-LRP in some layers, AttnLRP in the others.
-
-        Which layers help depends on model and data: measure on yours (`looprop evaluate`), and do not choose layers on
-        the texts that you report.
-        """
+    layers: ClassVar[str | None] = None
+    """The layers that take CP-LRP where none are given."""
 
     def __init__(
         self,
@@ -58,7 +53,9 @@ class LRP(Method):
         alpha: float = 2.0,
         plan: Plan | str | Path | None = None,
     ) -> None:
-        self.cp = None if cp is None else str(cp)
+        if self.fixed and not (cp is None and plan is None):
+            raise InputError(f"{self.name} has its layers and its plan: use lrp to choose them")
+        self.cp = self.layers if cp is None else str(cp)
         if isinstance(plan, (str, Path)):
             found = read_plan(plan)
             if readout != "word" and readout != found.readout:
@@ -116,78 +113,3 @@ class LRP(Method):
         layers = parse_layers(self.cp or "", subject.adapter.attention_layers(subject.encoded))
         chosen: Mapping[int, Literal["attnlrp", "cp", "gradient"]] = dict.fromkeys(layers, "cp")
         return replace(self.plan, attention=chosen)
-
-
-class AttnLRP(LRP):
-    """AttnLRP in every layer."""
-
-    name = "attnlrp"
-    title = "AttnLRP"
-    summary = "relevance through values and attention weights, softmax by its Taylor rule"
-    cost = "3"
-    kind = "share"
-    order = 31
-    limits = """
-        *Claims:* how the logit is handed back through values and attention weights.
-
-        Do not trust it
-
-        - where attention is nearly uniform or its scores are large: the softmax rule loses or makes relevance there,
-          and does not conserve in general;
-        - to be the same for the same function: two networks that compute the same, written differently, get different
-          maps where products stand one upon the other, because each is split in halves, and wherever something is split
-          at a positive epsilon. [The audit](how-to/audit.md) shows it for your model; `attnlrp[bilinear=canonical]`
-          does away with the first;
-        - in sum: its relevances do not add up to the logit (`e.residual` says by how much).
-        """
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 0.0,
-        bias: TokenBias = "keep",
-        bilinear: BilinearForm = "pairs",
-        readout: Literal["word", "sum"] = "word",
-        linear: LinearRule = "epsilon",
-        gamma: float = 0.25,
-        conv_gamma: float = 0.25,
-        alpha: float = 2.0,
-    ) -> None:
-        chosen: dict[str, Any] = {"linear": linear, "gamma": gamma, "conv_gamma": conv_gamma, "alpha": alpha}
-        super().__init__(epsilon=epsilon, bias=bias, bilinear=bilinear, readout=readout, **chosen)
-
-
-class CPLRP(LRP):
-    """CP-LRP in every layer."""
-
-    name = "cp-lrp"
-    title = "CP-LRP"
-    summary = "relevance through values only, attention weights held constant"
-    cost = "3"
-    kind = "share"
-    order = 30
-    limits = """
-        *Claims:* how the logit is handed back through values, with attention as it was.
-
-        Do not trust it
-
-        - about *why* something was attended to: queries and keys get nothing;
-        - for models in which attention patterns carry the decision (copying, induction, matching of two texts): there
-          the part it leaves out is the part that matters;
-        - for exact sums in models with biases: the biases keep their share.
-        """
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 0.0,
-        bias: TokenBias = "keep",
-        bilinear: BilinearForm = "pairs",
-        readout: Literal["word", "sum"] = "word",
-        linear: LinearRule = "epsilon",
-        gamma: float = 0.25,
-        conv_gamma: float = 0.25,
-        alpha: float = 2.0,
-    ) -> None:
-        chosen: dict[str, Any] = {"linear": linear, "gamma": gamma, "conv_gamma": conv_gamma, "alpha": alpha}
-        super().__init__(cp="all", epsilon=epsilon, bias=bias, bilinear=bilinear, readout=readout, **chosen)

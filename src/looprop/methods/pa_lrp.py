@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from looprop.methods.base import Attribution, Method
-from looprop.methods.propagating import check_one_text, propagate
+from looprop.methods.parts.propagating import check_one_text, propagate
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 
@@ -21,15 +21,7 @@ class PositionAwareLRP(Method):
     summary = "AttnLRP, with the relevance of learned and rotary positions given to their tokens"
     cost = "3"
     kind = "share"
-    order = 34
     inputs = ("text",)
-    limits = """
-        *Claims:* what AttnLRP claims, with the part that goes to a token for where it stands.
-
-        Do not trust it to say what happens when the token goes and its place stays (removal by a mask). Its authors
-        take sizes and scale each layer by its largest score; here the shares are added as they are. Models whose
-        positions enter as biases of attention scores are refused.
-        """
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Relevance at the embeddings and positions, summed to features."""

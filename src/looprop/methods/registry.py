@@ -1,20 +1,68 @@
-"""Methods by name."""
+"""Methods by name: the classes, what they say of themselves, and their options."""
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Method
-from looprop.methods.names import CATALOGUE, describe, enter
-from looprop.methods.options import Option, as_written
+from looprop.methods.names import REGISTERED, SCORE_KINDS, check_name, method_names
 from looprop.naming import split_name
 
 MethodClass = TypeVar("MethodClass", bound=type[Method])
 
-_REGISTERED: dict[str, type[Method]] = {}
+
+@dataclass(frozen=True)
+class Option:
+    """An option as one writes it in brackets: what it is if nothing is said, None for nothing, and what it may be where
+    that is a list.
+
+    >>> str(Option("baseline", "zero", ("zero", "pad"))), str(Option("cp", None))
+    ('baseline=zero (or pad)', 'cp (unset)')
+    """
+
+    name: str
+    default: str | None
+    choices: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.default is None:
+            return f"{self.name} ({'; '.join(('unset', *filter(None, [', '.join(self.choices)])))})"
+        others = [choice for choice in self.choices if choice != self.default]
+        return f"{self.name}={self.default}" + (f" (or {', '.join(others)})" if others else "")
+
+
+def options_of(method: type[Method]) -> tuple[Option, ...]:
+    """The options of a method, as its constructor has them."""
+    hints = get_type_hints(method.__init__)
+    return tuple(
+        Option(p.name, None if p.default is None else as_written(p.default), _choices(hints.get(p.name)))
+        for p in _parameters(method)
+    )
+
+
+def _parameters(method: type[Method]) -> list[inspect.Parameter]:
+    given = inspect.signature(method).parameters.values()
+    return [p for p in given if p.name not in method.fixed and p.default is not p.empty]
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    """What a type allows that is a Literal, or several types of which one is."""
+    if get_origin(hint) is Literal:
+        return tuple(map(str, get_args(hint)))
+    return tuple(choice for part in get_args(hint) for choice in _choices(part)) if get_origin(hint) else ()
+
+
+def as_written(value: object) -> str:
+    """A value as it stands in brackets.
+
+    >>> as_written(True), as_written(0.25), as_written("zero")
+    ('true', '0.25', 'zero')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def register(method: MethodClass) -> MethodClass:
@@ -22,23 +70,57 @@ def register(method: MethodClass) -> MethodClass:
 
     It is known to this process only: workers on other machines must be given the method itself.
     """
-    given = inspect.signature(method).parameters.values()
-    known = {p.name: p.default for p in given if p.default is not p.empty}
-    options = tuple(Option(name, None if value is None else as_written(value)) for name, value in known.items())
-    enter(describe(vars(method), f"{method.__module__}:{method.__qualname__}", options))
-    _REGISTERED[method.name] = method
+    check_described(method)
+    if method.name in method_names():
+        other = method_class(method.name)
+        raise InputError(f"a method named {method.name!r} exists already: {other.__module__}:{other.__qualname__}")
+    REGISTERED[method.name] = method
     return method
 
 
+def check_described(method: type[Method]) -> None:
+    """Raise for a class that does not say what it is. What it inherits does not count, so that a variant cannot pass
+    for the method that it derives from.
+    """
+    home, said = f"{method.__module__}:{method.__qualname__}", vars(method)
+    if missing := [field for field in ("name", "title", "summary", "cost", "kind") if not said.get(field)]:
+        raise InputError(f"method {home} does not say its {', '.join(missing)}")
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", method.name):
+        raise InputError(f"a method is named in small letters, digits and hyphens, got {method.name!r}")
+    if method.kind not in SCORE_KINDS:
+        raise UnknownNameError(f"kind of score of method {method.name}", method.kind, SCORE_KINDS)
+    for form in (said.get("example"), said.get("coarse"), said.get("demo")):
+        if form and split_name(form)[0] != method.name:
+            raise InputError(f"{form!r} is no form of method {method.name}")
+
+
 def method_class(name: str) -> type[Method]:
-    """The class of a method, imported when it is asked for."""
-    if name in _REGISTERED:
-        return _REGISTERED[name]
-    if name not in CATALOGUE:
-        raise UnknownNameError("method", name, CATALOGUE)
-    module, _, attribute = CATALOGUE[name].home.partition(":")
-    found: type[Method] = getattr(import_module(module), attribute)
-    return found
+    """The class of a method: its file is named after it, and imported when it is asked for."""
+    if name in REGISTERED:
+        return REGISTERED[name]
+    module = import_module(f"looprop.methods.{check_name(name).replace('-', '_')}")
+    found = [one for one in vars(module).values() if isinstance(one, type) and vars(one).get("name") == name]
+    if len(found) != 1:
+        raise InputError(f"{module.__name__} must hold one class with name = {name!r}, got {len(found)}")
+    return found[0]
+
+
+class Catalogue(Mapping[str, type[Method]]):
+    """All methods by name, in the order in which they are shown: files of this folder, and those registered."""
+
+    def __getitem__(self, name: str) -> type[Method]:
+        if name not in method_names():
+            raise KeyError(name)
+        return method_class(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(method_names())
+
+    def __len__(self) -> int:
+        return len(method_names())
+
+
+CATALOGUE = Catalogue()
 
 
 def make_method(method: str | Method, **options: Any) -> Method:
@@ -80,8 +162,8 @@ def _value(text: str) -> Any:
     return text
 
 
-def _build(name: str, build: Callable[..., Method], options: dict[str, Any]) -> Method:
-    known = [p for p in inspect.signature(build).parameters if p != "self"]
+def _build(name: str, build: type[Method], options: dict[str, Any]) -> Method:
+    known = [p for p in inspect.signature(build).parameters if p not in build.fixed]
     for option in options:
         if option not in known:
             raise UnknownNameError(f"option of {name}", option, known)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from looprop.methods.attention_layers import attention_layers, check_tokens, read_rows, rollout, weights_of
 from looprop.methods.base import Attribution, Method
+from looprop.methods.parts.attention_layers import attention_layers, check_tokens, read_rows, rollout, weights_of
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
 from looprop.models.subject import Subject
@@ -33,14 +33,7 @@ class AttentionRollout(Method):
     cost = "1"
     kind = "weight"
     reads_target = False
-    order = 42
     inputs = ("text", "image")
-    limits = """
-        *Claims:* where attention could have brought information from, if nothing else moved it.
-
-        Do not trust it about direction or class: it is the same for every target, never negative, and ignores values
-        and feed-forward layers.
-        """
 
     def __init__(self, *, residual: bool = True) -> None:
         self.residual = residual

@@ -3,21 +3,20 @@
 phi_i = sum over S without i of |S|! (n - |S| - 1)! / n! (f(S + i) - f(S))
 """
 
-from collections.abc import Sequence
 from typing import Literal, get_args
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.games.sampling import fewest_evaluations, shapley_by_sets
 from looprop.games.values import all_sets, exact_shapley, sampled_shapley
-from looprop.methods.base import Attribution, Method
-from looprop.methods.players import Keep, Players, check_game_options, players_of
+from looprop.methods.base import Attribution
+from looprop.methods.parts.players import GameMethod, Keep, Players, whole_number
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 
 By = Literal["sets", "orders"]
 
 
-class Shapley(Method):
+class Shapley(GameMethod):
     """Exact over all sets where those are no more than the samples would ask for (up to 12 features by default),
     sampled above.
 
@@ -31,23 +30,9 @@ class Shapley(Method):
     title = "Shapley value"
     summary = "a feature's share of the answer: its marginal contribution averaged over all orders"
     cost = "at most samples * (F - S)"
-    shares_removals = True
     kind = "share"
-    order = 12
     coarse = "shapley[samples=8]"
     demo = "shapley[samples=16]"
-    text_options = frozenset({"keep"})
-    limits = """
-        *Claims:* a feature's share of the answer, the only one that adds up (f(x) - f(nothing)), treats like features
-        alike and gives nothing to those that do nothing.
-
-        Do not trust it
-
-        - as what would happen if the feature were gone: that is leave-one-out. Of two words that say the same each gets
-          half, though either can go without effect;
-        - as a statement about natural inputs: most of the sets that it averages over are broken texts;
-        - beyond its stated error above twelve features: there it is sampled.
-        """
 
     def __init__(
         self,
@@ -59,24 +44,21 @@ class Shapley(Method):
         removal: Removal | None = None,
         seed: int = 0,
     ) -> None:
-        keep = check_game_options(keep, removal)
-        if type(samples) is not int or samples < 2:
-            raise InputError(f"samples must be an integer >= 2, got {samples!r}")
+        super().__init__(keep=keep, removal=removal)
+        self.samples, self.seed = whole_number("samples", samples, 2), whole_number("seed", seed, 0)
         if not isinstance(tolerance, int | float) or not tolerance >= 0:
             raise InputError(f"tolerance must be a number >= 0, got {tolerance!r}")
         if by not in get_args(By):
             raise UnknownNameError("way to sample", str(by), get_args(By))
-        if type(seed) is not int or seed < 0:
-            raise InputError(f"seed must be an integer >= 0, got {seed!r}")
-        self.samples, self.tolerance, self.by, self.seed = samples, tolerance, by, seed
-        self.keep, self.removal = keep, removal
+        self.tolerance, self.by = tolerance, by
 
-    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """One share per feature."""
-        return [self._attribute(subject) for subject in subjects]
+    def passes(self, subject: Subject) -> float:
+        """All sets, where these are fewer than what is sampled at the most."""
+        count = len(subject.features) - sum(subject.special)
+        return float(2**count if 2**count <= max(2, self.samples * count) else self.samples * count)
 
-    def _attribute(self, subject: Subject) -> Attribution:
-        players = players_of(subject, keep=self.keep, removal=self.removal)
+    def play(self, subject: Subject, players: Players) -> Attribution:
+        """One score per feature."""
         before = players.value.count.computed
         count = len(players)
         found = self._exact(players) if 2**count <= max(2, self.samples * count) else self._sampled(players)
@@ -86,7 +68,7 @@ class Shapley(Method):
         """By orders, in which shares of a sum are sums of shares, and by as many as the whole answer takes."""
         more = {"keep": self.keep, "removal": self.removal, "seed": self.seed}
         orders = Shapley(samples=self.samples, tolerance=self.tolerance, by="orders", **more)  # type: ignore[arg-type]
-        found = orders._attribute(subject)
+        found = orders.attribute([subject])[0]
         if found.details["exact"]:
             return orders, found.cost
         return Shapley(samples=found.details["orders"], tolerance=0.0, by="orders", **more), found.cost  # type: ignore[arg-type]

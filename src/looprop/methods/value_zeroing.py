@@ -10,8 +10,8 @@ from torch import Tensor
 
 from looprop.errors import InputError
 from looprop.intercept.blocks import Block, ZeroedValues, blocks_of
-from looprop.methods.attention_layers import INSTEAD, check_tokens, read_rows, rollout, rows_to_one
 from looprop.methods.base import Attribution, Method
+from looprop.methods.parts.attention_layers import INSTEAD, check_tokens, read_rows, rollout, rows_to_one
 from looprop.models.subject import Subject
 
 # Positions of one internal batch.
@@ -26,15 +26,11 @@ class ValueZeroing(Method):
     summary = "change of each block's output when one token's value is zeroed, over the layers"
     cost = "T + 1"
     kind = "weight"
-    order = 45
     inputs = ("text", "image")
-    limits = """
-        *Claims:* how much each block's output at one position depends on what it reads from another.
 
-        Do not trust it about direction or class: it is the same for every target and never negative. It costs as much
-        as leave-one-out, which says what happens to the answer itself. What a value of zero is depends
-        on where a bias of the values stands.
-        """
+    def passes(self, subject: Subject) -> float:
+        """One for each position, and the intact input."""
+        return len(subject.encoded) + 1.0
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """The row of the rolled-out matrix that is read out."""

@@ -5,52 +5,30 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
-    from looprop.models.adapter import Adapter
-    from looprop.models.answers import Answer
-    from looprop.models.encoded import Encoded, partition
-    from looprop.models.features import FeaturesLike, divide
-    from looprop.models.layout import Layout, Part, Within
-    from looprop.models.subject import Subject, bind
-    from looprop.models.target import Target, TargetLike
-    from looprop.models.target_forms import Continuation, Contrast, Token
+    from looprop.models.adapter import Adapter as Adapter
+    from looprop.models.answers import Answer as Answer
+    from looprop.models.encoded import Encoded as Encoded, partition as partition
+    from looprop.models.features import FeaturesLike as FeaturesLike, divide as divide
+    from looprop.models.head import Kind as Kind
+    from looprop.models.layout import Layout as Layout, Part as Part, Within as Within
+    from looprop.models.subject import Subject as Subject, bind as bind
+    from looprop.models.target import Target as Target, TargetLike as TargetLike
+    from looprop.models.target_forms import Continuation as Continuation, Contrast as Contrast, Token as Token
+    from looprop.models.text import TextAdapter as TextAdapter
 
 # Imported when first used: torch takes its time.
-_HOMES = {
-    "Adapter": "looprop.models.adapter",
-    "Answer": "looprop.models.answers",
-    "Continuation": "looprop.models.target_forms",
-    "Contrast": "looprop.models.target_forms",
-    "Encoded": "looprop.models.encoded",
-    "FeaturesLike": "looprop.models.features",
-    "Layout": "looprop.models.layout",
-    "Part": "looprop.models.layout",
-    "Subject": "looprop.models.subject",
-    "Target": "looprop.models.target",
-    "TargetLike": "looprop.models.target",
-    "Token": "looprop.models.target_forms",
-    "Within": "looprop.models.layout",
-    "bind": "looprop.models.subject",
-    "divide": "looprop.models.features",
-    "partition": "looprop.models.encoded",
-}
-
-__all__ = [
-    "Adapter",
-    "Answer",
-    "Continuation",
-    "Contrast",
-    "Encoded",
-    "FeaturesLike",
-    "Layout",
-    "Part",
-    "Subject",
-    "Target",
-    "TargetLike",
-    "Token",
-    "Within",
-    "bind",
-    "divide",
-    "partition",
-]
-
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "adapter": "Adapter",
+        "answers": "Answer",
+        "encoded": "Encoded partition",
+        "features": "FeaturesLike divide",
+        "head": "Kind",
+        "layout": "Layout Part Within",
+        "subject": "Subject bind",
+        "target": "Target TargetLike",
+        "target_forms": "Continuation Contrast Token",
+        "text": "TextAdapter",
+    },
+)

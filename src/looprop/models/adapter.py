@@ -21,11 +21,12 @@ from looprop.intercept.attention import heads_of_one
 from looprop.intercept.program import PathMode
 from looprop.models.agreement import rounding
 from looprop.models.answer_rows import AnswerRows, answer_rows_of
-from looprop.models.checking import check_model
+from looprop.models.checking import check_model, failures_named
 from looprop.models.encoded import Encoded
-from looprop.models.facts import SHORTEST_PROOF, Facts
+from looprop.models.ledger import BATCHES, PADDING, SHORTEST_PROOF, Ledger, ledger_of, version_of
 from looprop.models.positions import Positions, positions_of
-from looprop.models.target import Target, TargetLike, resolve_target
+from looprop.models.prediction import Prediction, Resolved
+from looprop.models.target import TargetLike, resolve_target
 from looprop.models.traced import Traced
 from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
@@ -36,14 +37,6 @@ Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 
 Altered = tuple[dict[str, Tensor], AbstractContextManager[object]]
 """Inputs of an altered batch, and the `with` block inside which the model has to run on them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Intact:
-    """What a model answers to an input as it is: logits (K, C), and the path of operations that it took."""
-
-    logits: Tensor
-    path: int
 
 
 @dataclass(frozen=True)
@@ -84,8 +77,7 @@ class Adapter(ABC):
         self.model = model
         self.name = name or type(model).__name__
         self.labels: dict[int, str] = {}
-        self.facts = Facts()
-        self._last: tuple[Mapping[str, Tensor], int, Intact] | None = None
+        self.ledger = ledger_of(model, type(self))
         # None for ready-made objects.
         self.origin: Origin | None = None
         if check:
@@ -95,13 +87,24 @@ class Adapter(ABC):
         self.takes_others = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
 
     def renewed(self, model: nn.Module | None = None) -> Self:
-        """The same adapter, of this or another writing of the model, that has found out nothing yet of it: what is
-        proven of one writing need not hold for another. How much fits into memory stays.
+        """A copy for this or another writing of the model, with an empty ledger of its own: what is proven of one
+        writing need not hold for another. How much fits into memory stays.
         """
         other = copy(self)
-        other.model, other.facts = model or self.model, Facts(batch_positions=self.facts.batch_positions)
-        other._last = None
+        other.model, other.ledger = model or self.model, Ledger(self.ledger.batch_positions)
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "ledger"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.ledger = ledger_of(self.model, type(self))
+
+    @property
+    def version(self) -> int:
+        """One number for the state of the model; what was found out about it holds for one version."""
+        return version_of(self.model, id(getattr(self, "tokenizer", None)))
 
     @property
     def device(self) -> torch.device:
@@ -168,33 +171,22 @@ class Adapter(ABC):
         return logits.reshape(len(logits), 1, -1)
 
     @torch.no_grad()
-    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
-        """The model's own answer to one input, by which every other route is measured, checked to be numbers."""
-        # What is compiled would be compiled anew for a mode that looks on: its path stays unknown.
+    def predict(self, encoded: Encoded, *, positions: int = 1) -> Prediction:
+        """The model's own prediction for one input, checked to be numbers: every other route is compared with it."""
+        version = self.version
+        self.ledger.renew(version)
+        # A compiled model would be compiled again for a mode that looks on: its path stays unknown.
         watching = nullcontext() if has_compiled(self.model) else PathMode()
-        with self.evaluating(), watching as mode:
+        with failures_named(self.name), self.evaluating(), watching as mode:
             logits = self.forward(encoded.inputs, positions=positions)[0]
         if not torch.isfinite(logits).all():
             raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
-        found = Intact(logits, 0 if mode is None else mode.path)
-        self._last = (encoded.inputs, positions, found)  # another thread may put its own there at any moment
-        return found
+        return Prediction(logits, 0 if mode is None else mode.path, version)
 
-    def take_intact(self, encoded: Encoded, positions: int) -> Intact | None:
-        """What `intact` answered last, if it was this input: handed out once, since a model may change."""
-        last, self._last = self._last, None
-        return last[2] if last is not None and last[0] is encoded.inputs and last[1] == positions else None
-
-    def logits(self, encoded: Encoded, *, positions: int = 1) -> Tensor:
-        """The logits (K, C) of one intact input, checked to be numbers."""
-        return self.intact(encoded, positions=positions).logits
-
-    def resolve(self, encoded: Encoded, target: TargetLike) -> tuple[Encoded, Target]:
-        """The target on the intact input: a class by number or label, a contrast of two, or the predicted one.
-
-        The input comes along, since the target may extend it (a continuation).
-        """
-        return encoded, resolve_target(target, self.logits(encoded)[-1], self.labels)
+    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
+        """Find the target on the input: a class by number or label, a contrast of two, or the predicted one."""
+        prediction = self.predict(encoded)
+        return Resolved(encoded, resolve_target(target, prediction.logits[-1], self.labels), prediction)
 
     # How its input can be altered
 
@@ -295,14 +287,12 @@ class Adapter(ABC):
     @property
     def takes_batches(self) -> bool:
         """Can several inputs run in one batch, as far as is known?"""
-        return self.batches and not self.facts.one_by_one
+        return self.batches and BATCHES not in self.ledger.dropped
 
     @property
     def positions(self) -> Positions:
         """How the model numbers positions."""
-        if self.facts.positions is None:
-            self.facts.positions = positions_of(self.model, self.arguments)
-        return self.facts.positions
+        return self.ledger.once("positions", lambda: positions_of(self.model, self.arguments))
 
     def leading_positions(self, encoded: Encoded) -> int:
         """Positions of the sequence that stand before the first feature and are none (class tokens of images)."""
@@ -310,28 +300,27 @@ class Adapter(ABC):
 
     def attention_layers(self, encoded: Encoded) -> int:
         """How many attention layers the model has, as the engine counts them."""
-        return self._attention(encoded)[1]
+        return self._count_attention(encoded)[1]
 
     def attention_sites(self, encoded: Encoded) -> int:
         """How many attention sites a forward pass has: a layer may have more than one."""
-        return self._attention(encoded)[0]
+        return self._count_attention(encoded)[0]
 
-    def _attention(self, encoded: Encoded) -> tuple[int, int]:
-        if self.facts.attention is None:
+    def _count_attention(self, encoded: Encoded) -> tuple[int, int]:
+        def count() -> tuple[int, int]:
             with self.traced(encoded.inputs) as traced:
                 sites = traced.tape.sites
-                self.facts.attention = (len(sites), sites[-1].layer if sites else 0)
-        return self.facts.attention
+                return len(sites), sites[-1].layer if sites else 0
+
+        return self.ledger.once("attention", count)
 
     def may_pad(self, encoded: Encoded) -> bool:
         """May this input be filled up to the length of another? Tried once per model: padding can reach the answer
         unseen.
         """
-        if not (self.takes_batches and self.pads) or len(encoded) < SHORTEST_PROOF:
+        if not (self.takes_batches and self.pads) or len(encoded) < SHORTEST_PROOF or PADDING in self.ledger.dropped:
             return False
-        if self.facts.padding is None:
-            self.facts.padding = self._answers_alike_with_padding(encoded)
-        return self.facts.padding
+        return self.ledger.once("padding", lambda: self._answers_alike_with_padding(encoded))
 
     def spare_position(self, encoded: Encoded) -> int:
         """A position that can be cut out of an input and still leaves one."""

@@ -8,15 +8,15 @@ import torch
 
 from looprop.errors import InputError
 from looprop.inputs.splitting import part_of
-from looprop.models.adapter import Intact
 from looprop.models.answer_text import spoken
-from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.context import WITH_TEMPLATE, WITHOUT_TEMPLATE, context_prompt
 from looprop.models.conversation import Messages, laid_out
 from looprop.models.encoded import Encoded
-from looprop.models.encoder_decoder import EncoderDecoder
 from looprop.models.features import FeaturesLike, divide
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.encoder_decoder import EncoderDecoder
 from looprop.models.layout import Part, Within
+from looprop.models.prediction import Resolved
 from looprop.models.prompts import generated_ids
 from looprop.models.target_forms import Continuation
 from looprop.models.token_targets import token_text
@@ -51,7 +51,7 @@ class Answer:
     part: tuple[int, int]
     generated: bool
     max_new_tokens: int = field(repr=False)
-    resolved: tuple[Encoded, Intact] = field(repr=False)
+    resolved: Resolved = field(repr=False)
 
     @property
     def prompt(self) -> str:
@@ -149,11 +149,10 @@ def answer_to(
         wanted = Continuation("", tuple(ids))
     else:
         wanted = Continuation(given) if isinstance(given, str) else Continuation("", tuple(map(int, given)))
-    longer, target = adapter.resolve(encoded, wanted)
-    ids = list(target.index)
+    resolved = adapter.resolve(encoded, wanted)
+    ids = list(resolved.target.index)
     tokens, offsets, said = spoken(adapter.tokenizer, ids, given if isinstance(given, str) else None)
-    intact = adapter.take_intact(longer, target.positions) or adapter.intact(longer, positions=target.positions)
-    scores = intact.logits[:-1].log_softmax(-1)  # (N, V)
+    scores = resolved.prediction.logits[:-1].log_softmax(-1)  # (N, V)
     own = scores.gather(1, torch.tensor(ids, device=scores.device)[:, None])[:, 0].tolist()
     best = scores.topk(min(ALTERNATIVES, scores.shape[1]), dim=1)
     words = [[token_text(adapter.tokenizer, i) for i in row] for row in best.indices.tolist()]
@@ -172,7 +171,7 @@ def answer_to(
         part=(0, len(ids)),
         generated=given is None,
         max_new_tokens=max_new_tokens,
-        resolved=(longer, intact),
+        resolved=resolved,
     )
 
 

@@ -46,14 +46,31 @@ def check_table(model: nn.Module, name: str) -> None:
         )
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Does an error say that memory ran out, on whatever device?"""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and (
+        "out of memory" in text or "allocate memory" in text or "not enough memory" in text
+    )
+
+
+def no_memory() -> ModelError:
+    """The error of an input that does not fit into memory by itself."""
+    return ModelError("memory runs out on a single input: use a shorter one")
+
+
 @contextmanager
 def failures_named(name: str) -> Iterator[None]:
     """What a model itself raises on an input, such as a missing image, becomes an error that names the model."""
     try:
         yield
-    except (LoopropError, torch.OutOfMemoryError):
+    except LoopropError:
         raise
-    except (RuntimeError, ValueError, TypeError, AttributeError, LookupError, AssertionError) as error:
+    except (RuntimeError, MemoryError, ValueError, TypeError, AttributeError, LookupError, AssertionError) as error:
+        if out_of_memory(error):
+            raise no_memory() from error
         raise ModelError(f"{name} cannot be run on this input alone, {type(error).__name__}: {error}") from error
 
 

@@ -1,68 +1,15 @@
-"""Which adapter a model gets, and what loads it, by the name of its class."""
+"""Which adapter a model gets, and what loads it, by the name of its class: one file a head, found by itself."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from torch import nn
 
 from looprop.errors import ModelError
-from looprop.models.adapter import Adapter
-from looprop.models.audio_classifier import SOUNDS, AudioClassifier
-from looprop.models.causal_lm import CausalLanguageModel
-from looprop.models.encoder_decoder import EncoderDecoder
-from looprop.models.image_classifier import ImageClassifier
-from looprop.models.masked_lm import MaskedLanguageModel
-from looprop.models.question_answering import QuestionAnswering
-from looprop.models.text_classifier import TextClassifier
-from looprop.models.token_classifier import TokenClassifier
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How models whose class ends in some way are loaded.
-
-    auto: the transformers class that loads them; empty for the model's own. adapter: what makes them one of ours.
-    reader: the transformers class of what reads their inputs.
-    """
-
-    auto: str
-    adapter: Callable[..., Adapter]
-    reader: str = "AutoTokenizer"
-
-    def loader(self, architecture: str) -> Any:
-        """What has `from_pretrained` for such a model."""
-        import transformers
-
-        return getattr(transformers, self.auto or architecture, transformers.AutoModelForSeq2SeqLM)
-
-
-def _says(model: nn.Module, tokenizer: Any, *, name: str = "") -> Adapter:
-    """The adapter of a model that says something: with an encoder, or, of several kinds of input, by its text alone."""
-    two = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
-    return (EncoderDecoder if two else CausalLanguageModel)(model, tokenizer, name=name)
-
-
-_KINDS: dict[str, Kind] = {
-    "ForSequenceClassification": Kind("AutoModelForSequenceClassification", TextClassifier),
-    "ForCausalLM": Kind("AutoModelForCausalLM", CausalLanguageModel),
-    "LMHeadModel": Kind("AutoModelForCausalLM", CausalLanguageModel),
-    "GenerationDecoder": Kind("", CausalLanguageModel),
-    "ForConditionalGeneration": Kind("", _says),
-    "ForTextToText": Kind("", _says),
-    "MTModel": Kind("", _says),
-    "EncoderDecoderModel": Kind("", _says),
-    "ForMaskedLM": Kind("AutoModelForMaskedLM", MaskedLanguageModel),
-    "ForTokenClassification": Kind("AutoModelForTokenClassification", TokenClassifier),
-    "ForQuestionAnswering": Kind("AutoModelForQuestionAnswering", QuestionAnswering),
-    "ForQuestionAnsweringSimple": Kind("", QuestionAnswering),
-    "ForImageClassification": Kind("AutoModelForImageClassification", ImageClassifier, "AutoImageProcessor"),
-    **{
-        f"ForImageClassification{way}": Kind("", ImageClassifier, "AutoImageProcessor")
-        for way in ("Learned", "Fourier", "ConvProcessing")  # Perceiver
-    },
-}
-_SOUNDS = Kind("", AudioClassifier, "AutoFeatureExtractor")
+from looprop.models import heads
+from looprop.models.head import Kind
 
 # What can be done with a kind that is not loaded, by how the name of its class ends.
 _INSTEAD = {
@@ -98,10 +45,9 @@ def kind_of_config(config: Any, name: str) -> tuple[Kind, str]:
 
 
 def _kind(names: Iterable[str], main_input: str | None) -> Kind | None:
-    """By the names of classes, and by what the main input is called: classifiers of texts and of sounds have names
-    alike.
-    """
-    ends = tuple(names)
-    if main_input in SOUNDS and any(n.endswith(("ForSequenceClassification", "ForAudioClassification")) for n in ends):
-        return _SOUNDS
-    return next((kind for ending, kind in _KINDS.items() if any(n.endswith(ending) for n in ends)), None)
+    """By the names of classes, the most special first, and by what the main input is called."""
+    files = [import_module(f"{heads.__name__}.{file.name}") for file in iter_modules(heads.__path__)]
+    kinds: list[Kind] = [kind for file in files for kind in file.KINDS]
+    kinds.sort(key=lambda kind: not kind.main_inputs)  # who asks for more comes first
+    fitting = (kind for name in names for kind in kinds if kind.fits(name, main_input))
+    return next(fitting, None)

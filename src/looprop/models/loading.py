@@ -23,11 +23,11 @@ from looprop.models.folder import (
     check_tokenizer_files,
     read_config,
 )
-from looprop.models.image_classifier import ImageClassifier
+from looprop.models.heads.image_classifier import ImageClassifier
+from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.kinds import kind_of_config, kind_of_model
 from looprop.models.memory import check_size
 from looprop.models.tensor_module import TensorModule
-from looprop.models.text_classifier import TextClassifier
 
 EMBEDDED = "sentiment"
 # So much is shown of what another library says.

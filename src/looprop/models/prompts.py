@@ -7,10 +7,10 @@ import torch
 
 from looprop.errors import InputError, TargetError
 from looprop.models.adapter import Adapter
-from looprop.models.causal_lm import CausalLanguageModel
 from looprop.models.conversation import laid_out
 from looprop.models.encoded import Encoded
-from looprop.models.encoder_decoder import EncoderDecoder
+from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.heads.encoder_decoder import EncoderDecoder
 from looprop.models.target import TargetLike
 from looprop.models.text import TextAdapter
 

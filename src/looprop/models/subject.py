@@ -1,6 +1,6 @@
 """A subject: a model bound to one input, one target and one partition into features."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -9,16 +9,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looprop.errors import TargetError
+from looprop.errors import ModelError, TargetError
 from looprop.intercept.attention import SiteBias
-from looprop.models.adapter import Adapter, Intact
+from looprop.models.adapter import Adapter
 from looprop.models.agreement import AGREEMENT, ROUTE, another_answer, rounding
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.answers import Answer
 from looprop.models.encoded import Encoded
-from looprop.models.facts import SHORTEST_PROOF
 from looprop.models.features import FeaturesLike, divide
 from looprop.models.layout import Within
+from looprop.models.ledger import SHORTEST_PROOF, Checks
+from looprop.models.prediction import Prediction, Resolved
 from looprop.models.target import Target, TargetLike, short_form
 from looprop.models.target_forms import Continuation, Token
 
@@ -30,9 +31,9 @@ FEW = 2
 class Values:
     """Values of the set function under one kind of removal and precision.
 
-    by_subset: what the target's value is the sum of (`Target.parts`), by kept positions, packed: targets of one
-    continuation that count other tokens of it share them. told: values that were computed elsewhere, with what counted.
-    asked, computed: how many subsets were asked for, and how many had to be computed. quick: which of them by a
+    by_subset: the parts of the target's value (`Target.parts`) by kept positions, packed: targets of one continuation
+    that count other tokens of it share them. told: values that were computed elsewhere, with what counted.
+    asked, computed: how many subsets were asked for, and how many had to be computed. quick: which of them came from a
     shortcut.
     """
 
@@ -49,109 +50,109 @@ class Values:
 
 
 @dataclass
-class Known:
-    """What is known of a subject already, shared by every method and metric that asks.
+class Cache:
+    """What was computed for one input so far. Methods and metrics that are given one cache share it.
 
-    output: the target's value on the intact input. parts: what that is the sum of (P,). size, dtype: of its largest
-    logit. path: the sequence of operations that gave it. answer_rows: where it is read from.
-    values: of the set function, by removal and precision. probability: of the target, where the model gives one.
-    biases: what attention adds to the scores of each site, once it was sought; None where that is not known.
+    values: of the set function, by removal and precision. answer_rows: where the answer is read from.
+    biases: what attention adds to the scores of each site, once it was looked for; None where that is not known.
+    checks: what checking cost.
     """
 
-    output: float | None = None
-    size: float = 0.0
-    dtype: torch.dtype = torch.float32
-    path: int | None = None
-    answer_rows: AnswerRows | None = None
     values: dict[tuple[str, str], Values] = field(default_factory=dict)
+    answer_rows: AnswerRows | None = None
     biases: list[SiteBias] | None = None
     biases_sought: bool = False
-    parts: Tensor | None = None
-    probability: float | None = None
+    checks: Checks = field(default_factory=Checks)
+
+    def rows_of_answer(self, find: Callable[[], AnswerRows]) -> AnswerRows:
+        """Where the answer is read from, looked for once."""
+        if self.answer_rows is None:
+            self.answer_rows = find()
+        return self.answer_rows
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What a method explains.
+    """What a method explains: a model's prediction for one input, one target read off it, and features.
 
     features: groups of positions; one score is asked for each. names, spans: what features are called and which
     characters they hold, where their tokens do not say it (sentences, documents). about: the answer and the parts of
-    the prompt as plain data, for results. intact: what the model answers to the input as it is, where that is kept.
+    the prompt as plain data, for results. cache: values that methods and metrics share.
+    output: the target's value. parts: what that is the sum of (P,). size: of the largest logit.
     """
 
     adapter: Adapter
     encoded: Encoded
     target: Target
     features: tuple[tuple[int, ...], ...]
-    known: Known = field(default_factory=Known)
+    prediction: Prediction
+    cache: Cache = field(default_factory=Cache)
     names: tuple[str, ...] | None = None
     spans: tuple[tuple[int, int], ...] | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
-    intact: Intact | None = None
+    output: float = field(init=False)
+    parts: Tensor = field(init=False)
+    size: float = field(init=False)
 
-    def afresh(self, **changes: Any) -> Self:
-        """The same subject, or one with changes, of which nothing is known."""
-        return replace(self, known=Known(), **changes)
+    def __post_init__(self) -> None:
+        logits = self.prediction.logits
+        parts = self.target.parts(logits[None]).double().cpu()
+        output = float(self.target.total(parts)[0])
+        object.__setattr__(self, "output", output)
+        object.__setattr__(self, "parts", parts[0])
+        object.__setattr__(self, "size", max(float(logits.abs().max()), abs(output)))
+
+    @property
+    def path(self) -> int:
+        """The sequence of operations that the intact input takes through the model, as one number."""
+        return self.prediction.path
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the model's logits."""
+        return self.prediction.logits.dtype
+
+    @property
+    def special(self) -> list[bool]:
+        """Which features are made of nothing but what the tokenizer added."""
+        return [all(self.encoded.special[i] for i in group) for group in self.features]
+
+    @property
+    def probability(self) -> float | None:
+        """How likely the model finds the target, where it gives probabilities."""
+        return self.target.probability(self.prediction.logits) if self.adapter.one_is_true else None
+
+    def check_version(self) -> None:
+        """Raise where the model is no longer the one that made the prediction."""
+        if self.adapter.version != self.prediction.version:
+            raise ModelError(
+                f"{self.adapter.name} has changed since it predicted this input (its weights, labels or tokenizer): "
+                "give the input to the model again"
+            )
 
     def alone(self) -> Self:
-        """The same subject, of which only the output is known: what others asked must make no method look cheaper."""
-        own = self.output
-        known = self.known
-        kept = Known(own, known.size, known.dtype, known.path, parts=known.parts, probability=known.probability)
-        return replace(self, known=kept)
+        """A copy with an empty cache, so that no method is credited with another's work."""
+        return replace(self, cache=Cache())
 
-    def learn(self, intact: Intact) -> None:
-        """Note what the model answers to the input as it is."""
-        parts = self.target.parts(intact.logits[None]).double().cpu()
-        self.known.parts, self.known.output = parts[0], float(self.target.total(parts)[0])
-        own = self.known.output
-        self.known.size, self.known.dtype = max(float(intact.logits.abs().max()), abs(own)), intact.logits.dtype
-        self.known.path = intact.path
-        self.known.probability = self.target.probability(intact.logits) if self.adapter.one_is_true else None
-
-    @property
-    def output(self) -> float:
-        """The target's value on the intact input."""
-        if self.known.output is None:
-            self.learn(self.adapter.intact(self.encoded, positions=self.target.positions))
-            assert self.known.output is not None
-        return self.known.output
-
-    @property
-    def parts(self) -> Tensor:
-        """What the target's value on the intact input is the sum of: (P,)."""
-        if self.known.parts is None:
-            self.learn(self.adapter.intact(self.encoded, positions=self.target.positions))
-            assert self.known.parts is not None
-        return self.known.parts
+    def of(self, adapter: Adapter) -> Self:
+        """The same question to another model, or to another writing of this one."""
+        return replace(
+            self,
+            adapter=adapter,
+            prediction=adapter.predict(self.encoded, positions=self.target.positions),
+            cache=Cache(),
+        )
 
     def each(self) -> list[Self]:
         """One subject for every token of the continuation. They share one input, and with it a forward pass where a
         method allows it, and whatever removals were computed for any of them.
         """
-        intact = (
-            self.adapter.intact(self.encoded, positions=self.target.positions) if self.intact is None else self.intact
-        )
-        self.learn(intact)
-        found = []
-        for target in self.target.each():
-            own = replace(self, target=target, known=Known(values=self.known.values))
-            own.learn(intact)
-            found.append(own)
-        return found
-
-    @property
-    def path(self) -> int:
-        """The sequence of operations that the intact input takes through the model, as one number."""
-        if self.known.path is None:
-            self.learn(self.adapter.intact(self.encoded, positions=self.target.positions))
-            assert self.known.path is not None
-        return self.known.path
+        shared = Cache(values=self.cache.values)
+        return [replace(self, target=target, cache=shared) for target in self.target.each()]
 
     def differs(self, value: float, *, relative: float = AGREEMENT) -> bool:
         """Is a value that some route gives for the intact input another than the model's own?"""
-        own = self.output
-        return not abs(value - own) <= rounding(self.known.size, self.known.dtype, relative=relative)
+        return not abs(value - self.output) <= rounding(self.size, self.dtype, relative=relative)
 
     def check_route(self, value: float, route: str) -> None:
         """Raise where a route gives the intact input another value than the model itself does."""
@@ -165,20 +166,20 @@ class Subject:
         Looked for once per sequence of operations, and on each input where it may be elsewhere: one row at one end of a
         short input may have been looked for, a class token is none that moves.
         """
-        if self.known.answer_rows is None:
-            self.known.answer_rows = AnswerRows(first=1) if len(self.encoded) < 2 else self._find_answer_rows()
-        return self.known.answer_rows
+        return self.cache.rows_of_answer(self._find_answer_rows)
 
     def _find_answer_rows(self) -> AnswerRows:
-        facts = self.adapter.facts
-        if not facts.moves and (known := facts.answer_rows.get(self.path)) is not None:
+        if len(self.encoded) < 2:
+            return AnswerRows(first=1)
+        ledger = self.adapter.ledger
+        if not ledger.moves and (known := ledger.answer_rows.get(self.path)) is not None:
             return known
         try:
             rows = self.adapter.answer_rows(self.encoded, positions=self.target.positions)
         except (RuntimeError, MemoryError):  # too large for the engine
             return AnswerRows(first=1)
         if rows.everything or (rows == AnswerRows(first=1) and len(self.encoded) > SHORTEST_PROOF):
-            facts.answer_rows[self.path] = rows
+            ledger.answer_rows[self.path] = rows
         return rows
 
     @property
@@ -238,7 +239,7 @@ def bind(
     its documents or sentences. within: where features are sought; everything else is kept and gets no score.
     """
     if isinstance(item, Answer):
-        return _bind_answer(item, target, features or item.usual_features, within)
+        return _bind_answer(adapter, item, target, features or item.usual_features, within)
     return bind_encoded(adapter, adapter.encode(item, truncation=truncation), target, features, within)
 
 
@@ -252,38 +253,37 @@ def bind_encoded(
     """The same for an input that is encoded already."""
     if isinstance(target, Continuation | Token) and adapter.target_words != "token":
         raise TargetError(f"a {type(target).__name__} is a target of language models, and {adapter.name} is none")
-    encoded, resolved = adapter.resolve(encoded, short_form(target))
-    # What was computed to find the target is the model's own answer.
-    intact = adapter.take_intact(encoded, resolved.positions)
-    return _divided(adapter, encoded, resolved, features or "token", within, intact)
+    return _divided(adapter, adapter.resolve(encoded, short_form(target)), features or "token", within)
 
 
-def _bind_answer(answer: Answer, target: TargetLike, features: FeaturesLike, within: Within) -> Subject:
+def new_subject(adapter: Adapter, encoded: Encoded, target: Target, features: tuple[tuple[int, ...], ...]) -> Subject:
+    """A subject whose target and features are known already; the model is asked for its prediction."""
+    return Subject(adapter, encoded, target, features, adapter.predict(encoded, positions=target.positions))
+
+
+def _bind_answer(
+    adapter: Adapter, answer: Answer, target: TargetLike, features: FeaturesLike, within: Within
+) -> Subject:
     if target is not None:
         raise TargetError("an answer is its own target: ask for a part of it, a[3:7] or a['12:40'], without target=")
-    encoded, intact = answer.resolved
-    resolved = Target(answer.ids, answer.text, continuation=True)
-    known: Intact | None = intact
-    if answer.part != (0, len(answer)):
-        encoded, resolved = answer.adapter.resolve(answer.encoded, answer.target)
-        known = None
-    subject = _divided(answer.adapter, encoded, resolved, features, within, known)
-    return replace(subject, about={**subject.about, "answer": answer.to_dict()}, intact=known)
+    if answer.part == (0, len(answer)):
+        resolved = replace(answer.resolved, target=Target(answer.ids, answer.text, continuation=True))
+    else:
+        resolved = answer.adapter.resolve(answer.encoded, answer.target)
+    subject = _divided(answer.adapter, resolved, features, within)
+    return replace(subject, about={**subject.about, "answer": answer.to_dict()})
 
 
-def _divided(
-    adapter: Adapter,
-    encoded: Encoded,
-    target: Target,
-    features: FeaturesLike,
-    within: Within,
-    intact: Intact | None,
-) -> Subject:
-    divided = divide(encoded, features, within)
-    about = {} if encoded.layout is None else {"prompt": encoded.layout.to_dict()}
-    subject = Subject(
-        adapter, divided.encoded, target, divided.groups, names=divided.names, spans=divided.spans, about=about
+def _divided(adapter: Adapter, resolved: Resolved, features: FeaturesLike, within: Within) -> Subject:
+    divided = divide(resolved.encoded, features, within)
+    about = {} if resolved.encoded.layout is None else {"prompt": resolved.encoded.layout.to_dict()}
+    return Subject(
+        adapter,
+        divided.encoded,
+        resolved.target,
+        divided.groups,
+        resolved.prediction,
+        names=divided.names,
+        spans=divided.spans,
+        about=about,
     )
-    if intact is not None:
-        subject.learn(intact)
-    return subject

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
-from looprop.models.adapter import Adapter, Altered, Intact
-from looprop.models.checking import check_table, check_text, failures_named
+from looprop.models.adapter import Adapter, Altered
+from looprop.models.checking import check_table, check_text
 from looprop.models.encoded import Encoded, words_of
 from looprop.models.traced import Traced
 
@@ -117,10 +117,8 @@ class TextAdapter(Adapter):
     @property
     def _takes_types(self) -> bool:
         """Does it take token types, by name or by arguments that a wrapper hands on?"""
-        known = self.facts.handed_on
-        if "token_type_ids" not in known:
-            known["token_type_ids"] = "token_type_ids" in self.arguments or self._heeds("token_type_ids", [0, 1] * 3)
-        return known["token_type_ids"]
+        name = "token_type_ids"
+        return name in self.arguments or self.ledger.once(("takes", name), lambda: self._heeds(name, [0, 1] * 3))
 
     @torch.no_grad()
     def _heeds(self, argument: str, values: list[int]) -> bool:
@@ -151,13 +149,10 @@ class TextAdapter(Adapter):
             spans.append(None if special[i] or start == end else (start + shift, end + shift))
         return tuple(spans), text
 
-    def intact(self, encoded: Encoded, *, positions: int = 1) -> Intact:
-        """The model's own answer to one input; what the model raises on it is named."""
-        with failures_named(self.name):
-            return super().intact(encoded, positions=positions)
-
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
-        """Several texts as one padded batch, and the positions of each row's own tokens."""
+        """Several texts as one padded batch, and the positions of each row's own tokens. What does not belong to
+        positions (`Encoded.besides`) has one shape in all of them.
+        """
         longest = max(item.inputs["input_ids"].shape[1] for item in items)
         # What the model takes for padding, where it says; its tokenizer may have been given another.
         config = getattr(getattr(self.model, "config", None), "pad_token_id", None)
@@ -166,7 +161,9 @@ class TextAdapter(Adapter):
         for key in items[0].inputs:
             fill = pad if key == "input_ids" else 0
             rows = [item.inputs[key] for item in items]
-            inputs[key] = torch.cat([self._padded(row, longest, fill) for row in rows])
+            if key not in items[0].besides:
+                rows = [self._padded(row, longest, fill) for row in rows]
+            inputs[key] = torch.cat(rows)
         steps = [torch.arange(item.inputs["input_ids"].shape[1])[None] for item in items]
         own = torch.cat([self._padded(step, longest, -1) for step in steps])
         return inputs, own
@@ -199,7 +196,8 @@ class TextAdapter(Adapter):
 
     def at_rows(self, encoded: Encoded, rows: Tensor, *, read: Tensor | None = None) -> Altered:
         """Their tokens, with their places given from outside."""
-        batch = {key: value.expand(len(rows), -1).gather(1, rows) for key, value in encoded.inputs.items()}
+        batch = self.whole(encoded, len(rows))
+        batch = {k: value if k in encoded.besides else value.gather(1, rows) for k, value in batch.items()}
         if read is not None and "attention_mask" in batch:
             batch["attention_mask"] = read.to(batch["attention_mask"])
         return batch, self.positions.place(batch, rows)

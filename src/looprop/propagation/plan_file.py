@@ -1,10 +1,10 @@
-"""A plan as a file: what `looprop tune` writes and `lrp[plan=FILE]` takes.
+"""A plan as a file, as `lrp[plan=FILE]` takes it.
 
     plan:                   options of `Plan`; what is not named is at its default
       attention: {1: cp, 2: cp}
       temperature: 2.0
     readout: word           or sum
-    about: ...              how it was found; not read
+    about: ...              anything about it; not read
 
 It is plain YAML: nothing in it is run, and rules of one's own, which are functions, have no place in it.
 """
@@ -97,17 +97,3 @@ def _taken(options: Mapping[str, Any], where: str) -> dict[str, Any]:
     if isinstance(values.get("attention"), list):
         raise DataError(f"{where}: 'attention' must be a rule, or rules by layer, got a list")
     return values
-
-
-def plan_text(plan: Plan, readout: Readout = "word", about: Mapping[str, Any] | None = None) -> str:
-    """A plan as the text of a file: options that are not at their default."""
-    if plan.rules:
-        raise PlanError("a plan with rules of its own cannot be written to a file: they are functions")
-    usual, options = Plan(), {}
-    for name in OPTIONS:
-        value = getattr(plan, name)
-        if value != getattr(usual, name):
-            plain = dict(value) if isinstance(value, Mapping) else value
-            options[name] = sorted(plain) if isinstance(plain, frozenset) else plain
-    data = {"plan": options, "readout": readout, **({"about": dict(about)} if about else {})}
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)

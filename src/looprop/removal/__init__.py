@@ -5,20 +5,14 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
-    from looprop.models.adapter import Removal
-    from looprop.removal.set_function import Precision, SetFunction
+    from looprop.models.adapter import Removal as Removal
+    from looprop.removal.value import Precision as Precision, SetFunction as SetFunction
 
 # Imported when first used: torch takes its time.
-_HOMES = {
-    "Precision": "looprop.removal.set_function",
-    "Removal": "looprop.models.adapter",
-    "SetFunction": "looprop.removal.set_function",
-}
-
-__all__ = [
-    "Precision",
-    "Removal",
-    "SetFunction",
-]
-
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "looprop.models.adapter": "Removal",
+        "value": "Precision SetFunction",
+    },
+)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from looprop.errors import ModelError
+from looprop.models.checking import no_memory, out_of_memory
 
 # A batch of this share of the budget fills the matrix products; from there on, shorter work waits for the next batch.
 FULL = 1 / 4
@@ -52,21 +52,6 @@ def fill(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         total += lengths[i]
     if batch:
         yield batch
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Does an error say that memory ran out, on whatever device?"""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    text = str(error).lower()
-    return isinstance(error, RuntimeError) and (
-        "out of memory" in text or "allocate memory" in text or "not enough memory" in text
-    )
-
-
-def no_memory() -> ModelError:
-    """The error of an input that does not fit into memory by itself."""
-    return ModelError("memory runs out on a single input: use a shorter one")
 
 
 def run_halving(

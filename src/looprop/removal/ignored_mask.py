@@ -6,6 +6,7 @@ from torch import Tensor
 from looprop.errors import ModelError
 from looprop.models.agreement import least_rounding
 from looprop.models.subject import Subject
+from looprop.removal.trust import booked
 
 
 def refuse_ignored_mask(subject: Subject, values: Tensor) -> None:
@@ -14,7 +15,7 @@ def refuse_ignored_mask(subject: Subject, values: Tensor) -> None:
     values: (M,) of some variants.
     """
     adapter, output = subject.adapter, subject.output
-    still = least_rounding(subject.known.size, subject.known.dtype)
+    still = least_rounding(subject.size, subject.dtype)
     if not adapter.takes_mask or float((values - output).abs().max()) > still or len(subject.encoded) < 2:
         return
     length = len(subject.encoded)
@@ -24,7 +25,7 @@ def refuse_ignored_mask(subject: Subject, values: Tensor) -> None:
     keep[1:, sorted(subject.encoded.fixed)] = True
     keep[1, length // 2] = keep[2, 0] = True
     positions = subject.target.positions
-    with adapter.evaluating(), torch.inference_mode():
+    with booked(subject, passes=6), adapter.evaluating(), torch.inference_mode():
         if _apart(subject, adapter.forward(adapter.masked(subject.encoded, keep), positions=positions)) > still:
             return
         table = adapter.explained_weight

@@ -1,8 +1,8 @@
 """Variants of several short texts in common batches.
 
-A short text fills no batch. Where a quicker way is proven and it is not the text's turn to check it (`Checked`), its
-variants run together with those of other texts of the same path, longest first; every eighth text runs by itself, with
-all checks. What a text gets is what it gets by itself, to rounding: rows of one text never meet those of another.
+A short text fills no batch. Where a shortcut is proven, variants run together with those of other texts of the same
+path, longest first; every eighth text is checked as it would be by itself. What a text gets is what it gets by itself,
+to rounding: rows of one text never meet those of another.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from looprop.models.answer_rows import AnswerRows
-from looprop.removal.set_function import SetFunction
+from looprop.removal.controls import check_shortcut
 from looprop.removal.shortcuts.choose import Shortcut
+from looprop.removal.trust import FEW_VARIANTS, Disagreement, drop, is_dropped
+from looprop.removal.value import FEWEST, SetFunction
 
 Waiting = tuple[SetFunction, Tensor, Shortcut]
 """A set function, the variants (M, T) that it lacks, and the way that they would take."""
@@ -27,7 +29,7 @@ def compute_together(asked: Sequence[tuple[SetFunction, NDArray[np.bool_]]]) -> 
     groups: dict[tuple[str, int, AnswerRows, int, frozenset[str]], list[Waiting]] = {}
     for value, keep in asked:
         rows = value.missing(keep)
-        way = value.runner.trusted(rows)
+        way = _way_together(value, rows)
         if way is None:
             value(keep)
             continue
@@ -41,9 +43,20 @@ def compute_together(asked: Sequence[tuple[SetFunction, NDArray[np.bool_]]]) -> 
             _run(batch)
 
 
+def _way_together(value: SetFunction, rows: Tensor) -> Shortcut | None:
+    """The shortcut by which variants (M, T) can run with those of other texts; None where they run by themselves."""
+    if value.precision != "float32" or not FEWEST <= len(rows) < FEW_VARIANTS:
+        return None
+    shortcut, adapter = value.shortcut, value.subject.adapter
+    alone = shortcut is None or shortcut.together is None or not adapter.takes_batches
+    if alone or adapter.explained_weight is None or (shortcut is not None and shortcut.padded and not adapter.pads):
+        return None
+    return shortcut
+
+
 def _batches(group: list[Waiting]) -> Iterator[list[Waiting]]:
     """Texts of like length, as many as fit."""
-    budget = min(value.runner.batch_positions for value, _, _ in group)
+    budget = min(value.variants.batch_positions for value, _, _ in group)
     batch: list[Waiting] = []
     total = 0
     for waiting in sorted(group, key=lambda of: -of[1].shape[1]):
@@ -59,27 +72,27 @@ def _batches(group: list[Waiting]) -> Iterator[list[Waiting]]:
 
 def _run(batch: list[Waiting]) -> None:
     """Compute a batch, and with it the shortest text as it is: its answer is known. Where that differs, or anything
-    fails, nothing is taken over.
+    fails, nothing is taken over: each text is then computed by itself, where whatever it is will be named.
     """
-    together, adapter = batch[0][2].together, batch[0][0].subject.adapter
-    if (lost := adapter.facts.lost.get(batch[0][2].name)) is not None:  # by a text that was asked in the meantime
-        for value, _, way in batch:
-            value.runner.lose(way, lost)
-        return
-    if together is None or len(batch) == 1:
+    (first, _, way), adapter = batch[0], batch[0][0].subject.adapter
+    if way.together is None or len(batch) == 1 or is_dropped(adapter, way.name) is not None:
         return
     shortest = batch[-1][0].subject
-    device = next(iter(shortest.encoded.inputs.values())).device
     asked = [(value, rows) for value, rows, _ in batch]
     asked[-1] = (asked[-1][0], torch.cat([torch.ones_like(asked[-1][1][:1]), asked[-1][1]]))
     try:
         with adapter.evaluating(), torch.inference_mode():
-            logits = together([(value.subject, rows.to(device)) for value, rows in asked])
-            parts = [value.runner.read(own, rows) for (value, rows), own in zip(asked, logits, strict=True)]
-    except Exception:  # each is then computed by itself, where whatever it is will be named
+            logits = way.together([(value.subject, rows.to(first.variants.device)) for value, rows in asked])
+            parts = [value.variants.read(own, rows) for (value, rows), own in zip(asked, logits, strict=True)]
+            intact, parts[-1] = parts[-1][:1], parts[-1][1:]
+            if shortest.differs(float(shortest.target.total(intact)[0])):
+                return
+            for (value, rows, own_way), own in zip(batch, parts, strict=True):
+                value.checked += check_shortcut(value.variants, own_way, rows, own)
+    except Disagreement as found:
+        drop(shortest, way.name, str(found))
         return
-    intact, parts[-1] = parts[-1][:1], parts[-1][1:]
-    if shortest.differs(float(shortest.target.total(intact)[0])):
+    except Exception:  # whatever it is, a text by itself meets it again
         return
     for (value, rows, _), own in zip(batch, parts, strict=True):
         value.take(rows, own)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 
 SHORT = 0.5
 """Seconds: after a step that took less, the next one is twice as large."""

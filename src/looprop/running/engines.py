@@ -13,6 +13,8 @@ Engine = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Who computes: takes a function and items, gives the results in any order."""
 
 _ENGINES = ("local", "ray")
+LOADED_FROM_FOLDER = "looprop_experiment_"
+"""Modules whose names begin so were loaded from a folder: other machines cannot import them, and get them as code."""
 
 
 @runtime_checkable

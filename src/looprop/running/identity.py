@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from looprop.running.provenance import fingerprint
-
 NUMERICS = 2
 """Raised whenever looprop itself gives another number for the same model, text and options, beyond rounding. Then a run
 that was begun before is not continued."""
 
 LATER = ("numerics", "model.attention", "model.code", "model.configuration", "model.dtype", "model.preparation")
 """What the first manifests did not say yet."""
+DATA = "spec.data"
+"""The first manifests described all data sets of an experiment here; today's describe the one that is used."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,6 @@ def plain(identity: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
-def is_edited(manifest: Mapping[str, Any]) -> bool:
-    """Does the fingerprint of a manifest belong to another identity?"""
-    return bool(manifest["fingerprint"] != fingerprint(manifest["identity"]))
-
-
 def _says(identity: Any, name: str) -> bool:
     for key in name.split("."):
         if not isinstance(identity, Mapping) or key not in identity:
@@ -57,7 +52,7 @@ def _differences(before: Any, after: Any, unstated: tuple[str, ...], path: str =
     if path in unstated:
         return
     if isinstance(before, dict) and isinstance(after, dict):
-        for key in sorted({*before, *after}):
+        for key in sorted(after if path == DATA else {*before, *after}):
             yield from _differences(before.get(key), after.get(key), unstated, f"{path}.{key}" if path else key)
     elif before != after:
         yield f"{path} (was {_short(before)}, is {_short(after)})"

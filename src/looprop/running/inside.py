@@ -5,9 +5,12 @@ Whoever can put a link into a shared folder could otherwise have files of somebo
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from looprop.errors import DataError
+
+_KINDS = ((stat.S_ISLNK, "a link"), (stat.S_ISDIR, "a folder"), (stat.S_ISREG, "a file"))
 
 
 def check_file(path: Path, *, alone: bool = False) -> bool:
@@ -15,33 +18,23 @@ def check_file(path: Path, *, alone: bool = False) -> bool:
 
     alone: it will be written in place, so that it may have no second name (a hard link) elsewhere either.
     """
-    found = _found(path)
-    if found is None:
-        return False
-    if not stat.S_ISREG(found.st_mode):
-        raise DataError(f"{path} is {_kind(found)} and no file of the run folder: remove it, or use another folder")
-    if alone and found.st_nlink > 1:
+    found = _found(path, stat.S_ISREG, "file of the run folder")
+    if found and alone and found.st_nlink > 1:
         raise DataError(f"{path} is a link: the same file has another name elsewhere. Remove it, or use another folder")
-    return True
+    return found is not None
 
 
 def check_folder(path: Path) -> bool:
     """Is there a folder? Raises if there is something else, such as a link to one."""
-    found = _found(path)
-    if found is None:
-        return False
-    if not stat.S_ISDIR(found.st_mode):
-        raise DataError(f"{path} is {_kind(found)} and no folder of the run: remove it, or use another folder")
-    return True
+    return _found(path, stat.S_ISDIR, "folder of the run") is not None
 
 
-def _found(path: Path) -> os.stat_result | None:
+def _found(path: Path, is_wanted: Callable[[int], bool], wanted: str) -> os.stat_result | None:
     try:
-        return path.lstat()
+        found = path.lstat()
     except FileNotFoundError:
         return None
-
-
-def _kind(found: os.stat_result) -> str:
-    kinds = ((stat.S_ISLNK, "a link"), (stat.S_ISDIR, "a folder"), (stat.S_ISREG, "a file"))
-    return next((name for test, name in kinds if test(found.st_mode)), "a device or pipe")
+    if not is_wanted(found.st_mode):
+        kind = next((name for test, name in _KINDS if test(found.st_mode)), "a device or pipe")
+        raise DataError(f"{path} is {kind} and no {wanted}: remove it, or use another folder")
+    return found

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from looprop.errors import DataError
-from looprop.running.identity import is_edited
 from looprop.running.inside import check_file
+from looprop.running.provenance import fingerprint
 
 NAME = "manifest.json"
 SCHEMA, VERSION = "looprop.run", 1
@@ -30,15 +30,14 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     """The manifest of a run folder."""
     path = Path(folder) / NAME
     try:
-        if not check_file(path):
-            raise DataError(f"{folder} is not a run folder: it holds no {NAME}")
+        check_file(path)
         data = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise DataError(f"{folder} is not a run folder: it holds no {NAME}") from None
-    except RecursionError:
-        raise DataError(f"cannot read {path}: it is nested too deeply") from None
     except DataError:
         raise
+    except RecursionError:
+        raise DataError(f"cannot read {path}: it is nested too deeply") from None
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read {path}: {error}") from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or data.get("version") != VERSION:
@@ -56,7 +55,7 @@ def _check(data: dict[str, Any], path: Path) -> None:
         if not isinstance(session, dict):
             raise DataError(f"{path}: session {i + 1} must be a mapping, got {type(session).__name__}")
         check_types(session, OF_A_SESSION, f"{path}: session {i + 1}")
-    if is_edited(data):
+    if data["fingerprint"] != fingerprint(data["identity"]):
         raise DataError(
             f"{path}: the identity of the run is not the one that its fingerprint was made of, so it was edited. "
             "Restore it, or use another folder"

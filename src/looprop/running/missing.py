@@ -117,25 +117,23 @@ def _gathered(
     results: Iterable[list[Row] | _Failed], advance: Advance, examples: int, seconds: float
 ) -> Iterator[list[Row]]:
     """Results gathered into parts; what was computed before an interruption is handed out before it goes on its way."""
-    pending: list[list[Row]] = []
+    pending: list[Row] = []
     failed: dict[str, str] = {}
-    last = time.monotonic()
+    count, last = 0, time.monotonic()
     try:
         for rows in results:
             advance()
             if isinstance(rows, _Failed):
                 failed[rows.id] = rows.error
                 continue
-            pending.append(rows)
-            if len(pending) >= examples or time.monotonic() - last >= seconds:
-                whole, pending = pending, []
-                yield [row for own in whole for row in own]
+            pending, count = [*pending, *rows], count + 1
+            if count >= examples or time.monotonic() - last >= seconds:
+                whole, pending, count = pending, [], 0
+                yield whole
                 last = time.monotonic()
     except (Exception, KeyboardInterrupt):
-        if pending:
-            yield [row for own in pending for row in own]
+        yield pending
         raise
-    if pending:
-        yield [row for own in pending for row in own]
+    yield pending
     if failed:
         raise ShardError(failed, attempts=1)

@@ -3,7 +3,7 @@
 import secrets
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from looprop.running.identity import compare, plain
 from looprop.running.inside import check_file, check_folder
 from looprop.running.lock import locked
 from looprop.running.manifest import NAME, SCHEMA, VERSION, read_manifest
-from looprop.running.part_files import FOLDER, HALF_NAME
-from looprop.running.store import Store, found_parts
+from looprop.running.parts import FOLDER, list_parts, odd_names
+from looprop.running.parts import NAME as PART_NAME
+from looprop.running.store import Store
 
 Identity = Mapping[str, Any]
 
@@ -30,7 +31,6 @@ def open_store(
     identity: Identity,
     *,
     grows: Callable[[Identity], bool] | None = None,
-    restated: Callable[[Identity], Identity] | None = None,
     **about: Any,
 ) -> Iterator[Store]:
     """Open a run folder for writing, new or to be continued.
@@ -39,39 +39,30 @@ def open_store(
         identity is refused, with the names of what changed. What an older manifest does not say is taken as it is, said
         in the session and by an `OldManifestWarning`.
     grows: says of such an identity that it differs only in having fewer examples; then the run takes the new one and
-        goes on. restated: an earlier identity as it would be written today. about: more entries for the manifest.
+        goes on. about: more entries for the manifest.
     """
     place = Path(folder)
     check_folder_place(place)
-    try:
-        check_folder(place / FOLDER)
-        (place / FOLDER).mkdir(parents=True, exist_ok=True)
-        guard = locked(place / "lock")
-        guard.__enter__()
-    except OSError as error:
-        raise DataError(f"cannot use {place} as a run folder: {error.strerror or error}") from error
-    try:
-        yield _opened(place, plain(identity), grows, restated or plain, about)
-    finally:
-        guard.__exit__(None, None, None)
+    with ExitStack() as held:
+        try:
+            check_folder(place / FOLDER)
+            (place / FOLDER).mkdir(parents=True, exist_ok=True)
+            held.enter_context(locked(place / "lock"))
+        except OSError as error:
+            raise DataError(f"cannot use {place} as a run folder: {error.strerror or error}") from error
+        yield _opened(place, plain(identity), grows, about)
 
 
 def _opened(
-    place: Path,
-    identity: dict[str, Any],
-    grows: Callable[[Identity], bool] | None,
-    restated: Callable[[Identity], Identity],
-    about: dict[str, Any],
+    place: Path, identity: dict[str, Any], grows: Callable[[Identity], bool] | None, about: dict[str, Any]
 ) -> Store:
-    mark = provenance.fingerprint(identity)
-    now = {"identity": identity, "fingerprint": mark}
+    now = {"identity": identity, "fingerprint": provenance.fingerprint(identity)}
     unstated: tuple[str, ...] = ()
     if check_file(place / NAME):
         manifest = read_manifest(place)
-        before = restated(manifest["identity"])
-        compared = compare(before, identity)
+        compared = compare(manifest["identity"], identity)
         unstated = compared.unstated
-        if compared.changed and grows is not None and grows(before):
+        if compared.changed and grows is not None and grows(manifest["identity"]):
             about = {**about, **now}
         elif compared.changed:
             raise DataError(
@@ -82,20 +73,20 @@ def _opened(
         if any((place / FOLDER).iterdir()):
             raise DataError(f"{place} holds parts but no manifest: use another folder")
         manifest = {"schema": SCHEMA, "version": VERSION, **now, "sessions": [], "run": secrets.token_hex(8)}
-    found = found_parts(place, manifest)
+    store = Store(place, manifest)
     try:
-        for path in found.damaged:
+        for path in store.damaged:
             path.replace(path.with_suffix(".damaged"))
         _remove_half_written(place)
     except OSError as error:
         raise DataError(f"cannot tidy {place}: {error.strerror or error}: {error.filename}") from error
     if "run" not in manifest:
-        about = {**about, "run": secrets.token_hex(8), "unmarked": found.unmarked}
-    store = Store(place, manifest, found, now if unstated else None)
+        about = {**about, "run": secrets.token_hex(8), "unmarked": [path.name for path in list_parts(place)]}
+    store.note_later = now if unstated else {}
     session: dict[str, Any] = {"started": provenance.now(), "finished": None, "versions": provenance.versions()}
-    session |= {"hardware": provenance.hardware(), "damaged": [path.name for path in found.damaged]}
+    session |= {"hardware": provenance.hardware(), "damaged": [path.name for path in store.damaged]}
     session |= {"unstated": list(unstated)} if unstated else {}
-    session |= {"odd": found.odd} if found.odd else {}
+    session |= {"odd": odd} if (odd := odd_names(place)) else {}
     store.note(**about, sessions=[*manifest["sessions"], session])
     if unstated:
         warnings.warn(
@@ -109,7 +100,7 @@ def _opened(
 
 def _remove_half_written(place: Path) -> None:
     """What a process that was killed had begun to write. Nothing else: other names are of other people."""
-    for folder, form in ((place / FOLDER, HALF_NAME), (place, rf"manifest[.]json|{TRIAL}")):
+    for folder, form in ((place / FOLDER, PART_NAME), (place, rf"manifest[.]json|{TRIAL}")):
         for path in folder.iterdir():
             if was_half_written(path.name, form) and check_file(path):
                 path.unlink()

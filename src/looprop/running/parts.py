@@ -1,10 +1,15 @@
-"""Rows as Parquet: to bytes and back, every float bit by bit.
+"""The parts of a run folder: rows as Parquet, to bytes and back, every float bit by bit.
 
-A part of a run carries the name of that run, so that a part of another one is known for what it is.
+    parts/00007-<sha256>.parquet     the name holds a number, the later the higher, and the checksum of the content
+
+A file whose name is not of this form is nobody's: it is neither read nor removed, and noted as odd. A part carries the
+name of its run, so that a part of another one is known for what it is.
 """
 
+import hashlib
 import io
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +19,48 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from looprop.errors import DataError
+from looprop.running.inside import check_folder
 
 Row = dict[str, Any]
 """What is kept of one example, by column."""
 
 RUN = b"looprop.run"
 """Under which key of its metadata a part says to which run it belongs."""
+FOLDER = "parts"
+NAME = r"(\d{5,})-([0-9a-f]{16})[.]parquet"
+"""The form of a part's name: number and checksum."""
+
+
+def list_parts(folder: Path) -> list[Path]:
+    """The parts of a run folder, in the order in which they were written."""
+    if not check_folder(folder / FOLDER):
+        return []
+    own = [path for path in (folder / FOLDER).iterdir() if re.fullmatch(NAME, path.name)]
+    return sorted(own, key=lambda path: (_number(path), path.name))
+
+
+def odd_names(folder: Path) -> list[str]:
+    """Names in the folder of parts that end like those of parts and are of another form."""
+    names = (path.name for path in (folder / FOLDER).iterdir())
+    return sorted(name for name in names if name.endswith(".parquet") and not re.fullmatch(NAME, name))
+
+
+def part_name(content: bytes, before: Collection[Path]) -> str:
+    """The name of the next part."""
+    return f"{max(map(_number, before), default=0) + 1:05d}-{_checksum(content)}.parquet"
+
+
+def is_whole(path: Path, content: bytes) -> bool:
+    """Is the content of a part what its name says?"""
+    return path.stem.partition("-")[2] == _checksum(content)
+
+
+def _number(path: Path) -> int:
+    return int(path.name.partition("-")[0])
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def to_table(rows: Sequence[Row]) -> pa.Table:
@@ -91,14 +132,13 @@ def memory(path: Path) -> int:
     return sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
 
 
-def chosen(path: Path, examples: Collection[str]) -> pa.Table:
-    """The rows of some examples of a part."""
-    table = pq.read_table(path)
-    return table.filter(pc.is_in(table["example"], value_set=pa.array(examples, type=pa.string())))
-
-
-def in_order(tables: Sequence[pa.Table], examples: Sequence[str], run: str = "") -> bytes:
-    """One part of several tables: examples as listed, the rows of each as they were."""
+def in_order(chosen: Mapping[Path, Collection[str]], examples: Sequence[str], run: str = "") -> bytes:
+    """One part of the rows of chosen examples of several parts: examples as listed, the rows of each as they were."""
+    tables = []
+    for path, own in chosen.items():
+        if own:
+            table = pq.read_table(path)
+            tables.append(table.filter(pc.is_in(table["example"], value_set=pa.array(own, type=pa.string()))))
     table = pa.concat_tables(tables, promote_options="permissive")
     position = {example: i for i, example in enumerate(examples)}
     order = np.argsort([position[example] for example in table["example"].to_pylist()], kind="stable")

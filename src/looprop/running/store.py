@@ -12,7 +12,7 @@ import errno
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,47 +21,58 @@ from looprop.files import write_whole
 from looprop.running import parts, provenance
 from looprop.running.inside import check_file
 from looprop.running.manifest import NAME, read_manifest
-from looprop.running.part_files import FOLDER, Foreign, Found, list_parts, part_name, read_part, read_parts
-from looprop.running.parts import Row
+from looprop.running.parts import FOLDER, Row, list_parts, part_name
 
 LARGEST = 64 * 2**20  # bytes in memory of the rows that are put into one part
 LOOKS = 50  # how often a reader looks again when parts go while it reads
 PAUSE = 0.02  # seconds between two looks
 
-
 T = TypeVar("T")
+
+
+class Foreign(DataError):
+    """A part of another run."""
 
 
 class Store:
     """The rows of a run, example by example. `open_store` opens it for writing, `read_store` for reading.
 
     In memory it holds only which part has which example: a run may be larger than that.
+
+    where: the part that has the rows of an example, the latest if there are several. failed: examples of which a row
+        holds an error. damaged: parts whose content is not what their names say.
     """
 
-    def __init__(
-        self, folder: Path, manifest: dict[str, Any], found: Found, to_note: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder, self.manifest = folder, manifest
-        self.found = found
-        # What the manifest says as soon as something is added to the run, and not before.
-        self._to_note = dict(to_note or {})
+        # Entries for the manifest as soon as something is added to the run, and not before.
+        self.note_later: dict[str, Any] = {}
+        self._look()
+
+    def _look(self) -> None:
+        self.where: dict[str, Path] = {}
+        self.failed: set[str] = set()
+        self.damaged: list[Path] = []
+        for path in list_parts(self.folder):
+            rows = self._read(path)
+            if rows is None:
+                self.damaged.append(path)
+            else:
+                self._enter(path, rows)
 
     def missing(self, examples: Iterable[str], *, retry: bool = False) -> list[str]:
         """Those of the examples that have no rows yet, in order; with `retry` also those that failed."""
-        have = self.found.where.keys() - (self.found.failed if retry else ())
+        have = self.where.keys() - (self.failed if retry else ())
         return [example for example in examples if example not in have]
 
     def add(self, rows: Sequence[Row]) -> None:
         """Keep the rows of some examples; each example's rows must come together."""
         if not rows:
             return
-        if self._to_note:
-            self.note(**self._to_note)
-            self._to_note = {}
-        examples = {row["example"] for row in rows}
-        self._keep(parts.to_bytes(rows, self._run), examples)
-        self.found.failed -= examples
-        self.found.failed |= {row["example"] for row in rows if row.get("error")}
+        if self.note_later:
+            self.note(**self.note_later)
+            self.note_later = {}
+        self._enter(self._keep(parts.to_bytes(rows, self._run)), rows)
 
     def rows(self, examples: Iterable[str] | None = None) -> list[Row]:
         """The rows of these examples (all by default), in their order."""
@@ -69,29 +80,27 @@ class Store:
         return _steadily(lambda: self._rows(wanted), self._look_again)
 
     def _rows(self, examples: list[str] | None) -> list[Row]:
-        where = self.found.where
-        wanted = list(where) if examples is None else examples
+        wanted = list(self.where) if examples is None else examples
         found: dict[str, list[Row]] = {}
-        for path in dict.fromkeys(where[example] for example in wanted):
-            read = read_part(path, self.manifest.get("run"), self.manifest.get("unmarked", ()))
-            if read is None:
+        for path in dict.fromkeys(self.where[example] for example in wanted):
+            rows = self._read(path)
+            if rows is None:
                 raise DataError(f"{path} was damaged while the run was open: give the same command again")
-            for row in read[0]:
-                if where.get(row["example"]) == path:
+            for row in rows:
+                if self.where.get(row["example"]) == path:
                     found.setdefault(row["example"], []).append(row)
         return [row for example in wanted for row in found[example]]
 
     def _look_again(self) -> None:
         self.manifest = read_manifest(self.folder)
-        self.found = found_parts(self.folder, self.manifest)
+        self._look()
 
     def compact(self, examples: Iterable[str]) -> None:
         """Put the rows into one part, or several of a bounded size, in the order of the examples.
 
         Killed halfway, an example may be in two parts, with the same values in both.
         """
-        old = list_parts(self.folder)
-        where = dict(self.found.where)
+        old, where = list_parts(self.folder), dict(self.where)
         wanted = list(dict.fromkeys([*examples, *where]))
         count = max(1, math.ceil(sum(map(parts.memory, old)) / LARGEST))
         if len(old) <= count:
@@ -99,23 +108,14 @@ class Store:
         size = math.ceil(len(wanted) / count)
         for start in range(0, len(wanted), size):
             window = wanted[start : start + size]
-            places = {path: [e for e in window if where[e] == path] for path in old}
-            tables = [parts.chosen(path, own) for path, own in places.items() if own]
-            self._keep(parts.in_order(tables, window, self._run), window)
+            chosen = {path: [example for example in window if where[example] == path] for path in old}
+            path = self._keep(parts.in_order(chosen, window, self._run))
+            self.where.update(dict.fromkeys(window, path))
         for path in old:
             try:
                 path.unlink()
             except OSError as error:
                 raise DataError(f"cannot remove {path}: {error.strerror or error}") from error
-
-    @property
-    def _run(self) -> str:
-        return str(self.manifest.get("run", ""))
-
-    def _keep(self, content: bytes, examples: Iterable[str]) -> None:
-        path = self.folder / FOLDER / part_name(content, list_parts(self.folder))
-        self._write(path, content)
-        self.found.where.update(dict.fromkeys(examples, path))
 
     def note(self, **entries: Any) -> None:
         """Put entries into the manifest and write it."""
@@ -132,13 +132,44 @@ class Store:
         """Say in the manifest that this session came to its end."""
         self.note_session(finished=provenance.now())
 
+    @property
+    def _run(self) -> str:
+        """The name that parts of this run carry; empty for runs that were begun before parts had one."""
+        return str(self.manifest.get("run", ""))
+
+    def _read(self, path: Path) -> list[Row] | None:
+        """The rows of a part; None if its content is not what its name says. A part of another run raises."""
+        check_file(path)
+        content = path.read_bytes()
+        if not parts.is_whole(path, content):
+            return None
+        try:
+            rows, run = parts.of_a_run(content)
+        except DataError as error:
+            raise DataError(f"{path} is not a part of a run: {error}. Move it away") from error
+        if run != self._run and (run or path.name not in self.manifest.get("unmarked", ())):
+            raise Foreign(f"{path} is a part of another run, or of none: move it away, or use another folder")
+        return rows
+
+    def _enter(self, path: Path, rows: Sequence[Row]) -> None:
+        """Remember that these rows are in that part."""
+        examples = dict.fromkeys((row["example"] for row in rows), path)
+        self.where.update(examples)
+        self.failed -= examples.keys()
+        self.failed |= {row["example"] for row in rows if row.get("error")}
+
+    def _keep(self, content: bytes) -> Path:
+        path = self.folder / FOLDER / part_name(content, list_parts(self.folder))
+        self._write(path, content)
+        return path
+
     def _write(self, path: Path, content: bytes) -> None:
         try:
             write_whole(path, content, durable=True)
         except DataError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DataError(
-                    f"no space left to write {path}; the {len(self.found.where)} examples finished before are safe: "
+                    f"no space left to write {path}; the {len(self.where)} examples finished before are safe: "
                     "make room and give the same command again, the run goes on from there"
                 ) from error
             raise
@@ -147,16 +178,11 @@ class Store:
 def read_store(folder: str | Path) -> Store:
     """A run, finished or not, for reading only."""
     place = Path(folder)
-
-    def look() -> Store:
-        manifest = read_manifest(place)
-        return Store(place, manifest, found_parts(place, manifest))
-
-    store = _steadily(look, lambda: None)
-    if store.found.damaged:
+    store = _steadily(lambda: Store(place, read_manifest(place)), lambda: None)
+    if store.damaged:
         raise DataError(
-            f"{store.found.damaged[0]} is damaged: give the command that made the run again, and its examples are "
-            "computed anew"
+            f"{store.damaged[0]} is damaged: give the command that made the run again, and its examples are computed "
+            "anew"
         )
     return store
 
@@ -171,8 +197,3 @@ def _steadily(read: Callable[[], T], again: Callable[[], None]) -> T:
         except (FileNotFoundError, Foreign):
             time.sleep(PAUSE)
     return read()
-
-
-def found_parts(place: Path, manifest: Mapping[str, Any]) -> Found:
-    """What lies in the folder of parts, held to what the manifest says."""
-    return read_parts(place, manifest.get("run"), manifest.get("unmarked", ()))

@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from looprop.errors import InputError
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 from looprop.models.answers import Answer
 from looprop.serving.asked import Asked, ask, bench_of, generates, reads_images
 from looprop.serving.explaining import REFERENCES, Explaining

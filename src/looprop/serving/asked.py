@@ -15,7 +15,7 @@ from looprop.models.subject import Subject, bind, named_features
 from looprop.models.target import TargetLike
 from looprop.models.token_targets import CONTINUATION, token_text
 from looprop.removal.plain import plain_runner
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.serving.pictures import Pictures, as_seen
 from looprop.serving.questions import Question
 from looprop.workbench import Workbench
@@ -40,7 +40,7 @@ class Asked:
     @property
     def special(self) -> list[bool]:
         """Which features the tokenizer added."""
-        return [all(self.subject.encoded.special[i] for i in group) for group in self.subject.features]
+        return self.subject.special
 
     def describe(self) -> dict[str, Any]:
         """The input with its features, the target and its value."""

@@ -5,12 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from looprop.estimating import cost_of
 from looprop.explained import explain_subjects
 from looprop.methods.base import Method
-from looprop.methods.names import CATALOGUE
-from looprop.naming import split_name
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 from looprop.serving.asked import Asked
 from looprop.serving.worker import Level
 
@@ -42,7 +39,7 @@ class Explaining:
     @property
     def order(self) -> list[str]:
         """The methods, the cheapest first; those of one cost as they were asked for."""
-        return sorted(self.methods, key=lambda name: passes_of(self.methods[name], self.asked))
+        return sorted(self.methods, key=lambda name: self.methods[name].passes(self.asked.subject))
 
     def steps(self) -> Iterator[dict[str, Any]]:
         """The job itself."""
@@ -58,7 +55,7 @@ class Explaining:
         if now is None:
             return None
         name, before = now
-        computed, most = self.rows[self.level] - before, passes_of(self.methods[name], self.asked)
+        computed, most = self.rows[self.level] - before, self.methods[name].passes(self.asked.subject)
         if computed == self._told or not math.isfinite(most):
             return None
         self._told = computed
@@ -77,7 +74,7 @@ class Explaining:
             "scores": [float(score) if math.isfinite(score) else None for score in found.scores],
             "cost": float(found.cost),
             "seconds": float(found.seconds),
-            "unsigned": CATALOGUE[split_name(name)[0]].kind == "weight",
+            "unsigned": self.methods[name].kind == "weight",
             "error_of_sampling": found.details.get("largest_error"),
         }
 
@@ -87,12 +84,3 @@ class Explaining:
         for start in range(0, count, TOGETHER):
             which = list(range(start, min(start + TOGETHER, count)))
             yield {"method": LOO, "from": start, "scores": self.asked.effects(which, value), "of": count}
-
-
-def passes_of(method: Method, asked: Asked) -> float:
-    """About how many passes a method takes; infinite where its cost is no number."""
-    known = {**method.options, "F": asked.count, "T": len(asked.subject.encoded), "S": sum(asked.special)}
-    try:
-        return cost_of(method.cost.removeprefix("at most "), known)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, SyntaxError):
-        return math.inf

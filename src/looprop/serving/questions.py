@@ -7,8 +7,7 @@ from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Method
-from looprop.methods.names import CATALOGUE
-from looprop.methods.registry import make_method
+from looprop.methods.registry import CATALOGUE, make_method
 from looprop.naming import split_name
 
 LONGEST_TEXT = 20_000

@@ -3,6 +3,7 @@
     spec (specs/*.yaml) -> kind (kinds/) -> run -> claims and tables -> report (report/)
 
 What is computed for one example, and what is said about the rows, one kind knows; everything else is the same for all.
+A kind in a folder of its own needs the classes that stand here: Kind, Job, About, Task, Grid, Measured, JudgedClaim.
 """
 
 from typing import TYPE_CHECKING
@@ -10,39 +11,36 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
-    from looprop.study.audit_cases import audit_case
-    from looprop.study.experiments import experiment_names
-    from looprop.study.kinds.planted.circuits import planted_model
-    from looprop.study.report.writing import write_report
-    from looprop.study.reproducing import reproduce
-    from looprop.study.run import Run, read_run
-    from looprop.study.spec import Spec, load_spec, parse_spec
+    from looprop.evaluation.example import Task as Task
+    from looprop.study.audit_cases import audit_case as audit_case
+    from looprop.study.claims import JudgedClaim as JudgedClaim
+    from looprop.study.experiments import experiment_names as experiment_names
+    from looprop.study.job import About as About, Job as Job, Options as Options
+    from looprop.study.kind import Kind as Kind, Picture as Picture
+    from looprop.study.kinds import load_kind as load_kind
+    from looprop.study.planted_models import planted_model as planted_model
+    from looprop.study.report.grids import Grid as Grid, Measured as Measured
+    from looprop.study.report.writing import write_report as write_report
+    from looprop.study.reproducing import reproduce as reproduce
+    from looprop.study.run import Run as Run, read_run as read_run
+    from looprop.study.spec import Spec as Spec, load_spec as load_spec, parse_spec as parse_spec
 
 # Imported when first used, so that `looprop --help` does not wait for torch.
-_HOMES = {
-    "Run": "looprop.study.run",
-    "Spec": "looprop.study.spec",
-    "audit_case": "looprop.study.audit_cases",
-    "experiment_names": "looprop.study.experiments",
-    "load_spec": "looprop.study.spec",
-    "parse_spec": "looprop.study.spec",
-    "planted_model": "looprop.study.kinds.planted.circuits",
-    "read_run": "looprop.study.run",
-    "reproduce": "looprop.study.reproducing",
-    "write_report": "looprop.study.report.writing",
-}
-
-__all__ = [
-    "Run",
-    "Spec",
-    "audit_case",
-    "experiment_names",
-    "load_spec",
-    "parse_spec",
-    "planted_model",
-    "read_run",
-    "reproduce",
-    "write_report",
-]
-
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "looprop.evaluation.example": "Task",
+        "audit_cases": "audit_case",
+        "claims": "JudgedClaim",
+        "experiments": "experiment_names",
+        "job": "About Job Options",
+        "kind": "Kind Picture",
+        "kinds": "load_kind",
+        "planted_models": "planted_model",
+        "report.grids": "Grid Measured",
+        "report.writing": "write_report",
+        "reproducing": "reproduce",
+        "run": "Run read_run",
+        "spec": "Spec load_spec parse_spec",
+    },
+)

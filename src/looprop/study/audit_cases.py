@@ -9,12 +9,12 @@ from torch import Tensor
 
 from looprop.errors import UnknownNameError
 from looprop.inputs.mnist import load_mnist
+from looprop.study.experiments import AUDIT_CASES
 from looprop.study.kinds.networks.digits import draw_digits
 from looprop.study.kinds.networks.pairs import Implementation
 from looprop.study.kinds.networks.product import POINT, left_product
 from looprop.study.kinds.networks.training import train
 
-AUDIT_CASES = ("product", "mnist")
 USUAL_LIMIT = 100
 """So many test digits unless told."""
 

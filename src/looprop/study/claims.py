@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from looprop.metrics import bootstrap_mean, paired_test
+from looprop.metrics import Estimate, bootstrap_mean, paired_test
 
 ALPHA = 0.05
 """What is less likely than this by chance decides a claim."""
@@ -28,9 +28,14 @@ class JudgedClaim:
         return "undecided" if self.holds is None else "holds" if self.holds else "does not hold"
 
 
+def with_interval(e: Estimate) -> str:
+    """A mean and its interval, with their signs."""
+    return f"{e.mean:+.3f} [{e.low:+.3f}, {e.high:+.3f}]"
+
+
 def judge_difference(differences: NDArray[np.float64], claim: str, paper: str, direction: int = 1) -> JudgedClaim:
     """A claim that differences over examples lie above zero (direction +1) or below (-1)."""
     e = bootstrap_mean(differences)
     test = paired_test(differences, np.zeros(len(differences)), alternative="two-sided")
-    ours = f"{e.mean:+.3f} [{e.low:+.3f}, {e.high:+.3f}], p = {test.p_value:.2g}, n = {e.count}"
+    ours = f"{with_interval(e)}, p = {test.p_value:.2g}, n = {e.count}"
     return JudgedClaim(claim, paper, ours, test.difference * direction > 0 if test.p_value <= ALPHA else None)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from looprop.errors import DataError
 from looprop.evaluation.example import Task
 from looprop.running.identity import NUMERICS, compare
 from looprop.running.missing import Work
@@ -24,6 +25,12 @@ class Options:
     seed: int = 0
     loo_from: Path | None = None
     references: Path | None = None
+
+    def check_unused(self, *names: str, because: str) -> None:
+        """Raise for an option that an experiment cannot take, with the reason."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise DataError(f"{because}: it takes no {name}, got {getattr(self, name)!r}")
 
 
 class Preparation(Protocol):
@@ -78,12 +85,3 @@ class Job:
     def known_as(self) -> dict[str, Any]:
         """The identity, with the version of looprop's own numbers."""
         return {**self.identity, "numerics": NUMERICS}
-
-    def restated(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """An identity from a manifest as it is written today: of the data sets of an experiment, only those that are
-        used. The first manifests held all of them.
-        """
-        spec, used = before.get("spec"), self.identity["spec"].get("data", {})
-        if not isinstance(spec, Mapping) or not isinstance(spec.get("data"), Mapping):
-            return dict(before)
-        return {**before, "spec": {**spec, "data": {name: own for name, own in spec["data"].items() if name in used}}}

@@ -2,8 +2,8 @@
 
     specification --job--> tasks --work, one example at a time--> rows --claims, tables, picture--> report
 
-A kind is one file (or folder) in kinds/, named like the kind, that holds an instance of its class as `KIND`. Nothing
-else has to know of it: an experiment is a YAML file that names its kind.
+A kind is one file (or folder) in kinds/, or a folder anywhere else, named like the kind, that holds an instance of its
+class as `KIND`. Nothing else has to know of it: an experiment is a YAML file that names its kind.
 """
 
 from abc import ABC, abstractmethod

@@ -8,7 +8,8 @@ from looprop.files import check_folder_place
 from looprop.running.engines import Engine, get_engine
 from looprop.running.missing import EXAMPLES, SECONDS, check_ids, run_missing
 from looprop.running.opening import open_store
-from looprop.study.job import Options
+from looprop.running.store import Store
+from looprop.study.job import Job, Options
 from looprop.study.kinds import get_kind
 from looprop.study.run import Run
 from looprop.study.spec import load_spec
@@ -35,7 +36,8 @@ def reproduce(
     With a larger limit it goes on from what the smaller one had: the examples of a smaller limit are among those of a
     larger.
 
-    experiment: a name of `experiment_names()` ("baselines", "planted", ...), or a YAML file of one's own.
+    experiment: a name of `experiment_names()` ("baselines", "remedy", ...), a YAML file of one's own, or a folder that
+        holds the kind of the experiment as code, which is run, and its `experiment.yaml`.
     model: a hub id, a folder, (model, tokenizer); None is the embedded model, "paper" the one that the paper used.
     data: one of the experiment's data sets (the first by default), or a file of texts.
     limit: how many examples, drawn by `seed`. out: the run folder; by default runs/<experiment>-<data>.
@@ -59,12 +61,8 @@ def reproduce(
     ids = [task.id for task in job.tasks]
     check_ids(ids)
     about: dict[str, Any] = {"title": job.title, "tasks": len(ids), **job.about.to_dict()}
-    with open_store(folder, job.known_as, grows=job.grows, restated=job.restated, **about) as store:
-        if source is not None:
-            taken = {task.id for task in job.tasks if task.loo is not None}
-            store.note_session(loo_from={"run": source.name, "examples": len(taken & set(store.missing(ids)))})
-        if known is not None:
-            store.note_session(references={"file": known.name, "hash": hashlib.sha256(known.read_bytes()).hexdigest()})
+    with open_store(folder, job.known_as, grows=job.grows, **about) as store:
+        _note_taken_over(store, job, source, known)
         work = job.prepare(folder, progress=progress)
         run_missing(
             store,
@@ -79,3 +77,12 @@ def reproduce(
         )
         store.finish()
         return Run(folder, store.manifest, store.rows(ids))
+
+
+def _note_taken_over(store: Store, job: Job, source: Path | None, known: Path | None) -> None:
+    """Put into the manifest which values of this session come from another run or a file of references."""
+    if source is not None:
+        taken = [task.id for task in job.tasks if task.loo is not None]
+        store.note_session(loo_from={"run": source.name, "examples": len(store.missing(taken))})
+    if known is not None:
+        store.note_session(references={"file": known.name, "hash": hashlib.sha256(known.read_bytes()).hexdigest()})

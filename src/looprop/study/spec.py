@@ -1,5 +1,6 @@
 """Experiments as data: YAML of a few lines, validated, with a fingerprint."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
@@ -10,8 +11,8 @@ import yaml
 from looprop.errors import DataError, UnknownNameError
 from looprop.evaluation.setup import Setup
 from looprop.running.provenance import fingerprint
-from looprop.study.experiments import experiment_text
-from looprop.study.kinds import get_kind
+from looprop.study.experiments import SPEC, experiment_text
+from looprop.study.kinds import get_kind, load_kind
 
 PLANS = ("by-layer",)
 METRICS = ("loo-r", "loo-r-no-special", "morf", "lerf", "delta")
@@ -60,8 +61,7 @@ class DataSpec:
 class Spec:
     """An experiment.
 
-    kind: "texts" measures methods on a data set of texts, "networks" the MNIST networks of RQ1, "toys" the cases of
-        section 3.2.
+    kind: what is measured, and how: one of `looprop.study.kinds`, or the name of a folder that was loaded.
     plans: "by-layer" adds CP-LRP in the first k layers, the last k and one layer, for every k.
     seeds: how many networks are trained. cases: inputs that the kind makes itself, each of its own `Kind.case`.
     """
@@ -141,14 +141,26 @@ def _check_names(names: Any, field_name: str) -> None:
 
 
 def load_spec(experiment: str | Path) -> Spec:
-    """An experiment by name, or from a YAML file of one's own."""
+    """An experiment by name, from a YAML file of one's own, or from a folder that holds its kind, which is loaded.
+
+    A text without a slash is a name, so that nothing in the current folder is run by mistake.
+    """
     if str(experiment).endswith((".yaml", ".yml")):
-        path = Path(experiment)
-        try:
-            return parse_spec(path.read_text(encoding="utf-8"), where=str(path))
-        except OSError as error:
-            raise DataError(f"cannot read {path}: {error.strerror}") from error
+        return _read_spec(Path(experiment))
+    if isinstance(experiment, Path) or {"/", os.sep} & {*experiment} or experiment in (".", ".."):
+        load_kind(experiment)
+        spec = _read_spec(Path(experiment) / SPEC)
+        if spec.kind != Path(experiment).resolve().name:
+            raise DataError(f"{Path(experiment) / SPEC} must be of the kind in its folder, got {spec.kind!r}")
+        return spec
     return parse_spec(experiment_text(str(experiment)), where=f"{experiment}.yaml")
+
+
+def _read_spec(path: Path) -> Spec:
+    try:
+        return parse_spec(path.read_text(encoding="utf-8"), where=str(path))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
 
 
 def parse_spec(text: str, *, where: str) -> Spec:

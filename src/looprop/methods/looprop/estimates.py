@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from looprop.methods.looprop.first_order import FirstOrder, member_matrix
-from looprop.methods.looprop.rows import carried_wrongly, choose_rows, exact_rows
+from looprop.methods.looprop.rows import check_carried, choose_rows, exact_rows
 from looprop.models.subject import Subject
-from looprop.removal.batching import out_of_memory
-from looprop.removal.set_function import SetFunction
+from looprop.removal.trust import booked
+from looprop.removal.value import SetFunction
 
 Scores = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -107,7 +107,8 @@ def through_rows(
 ) -> tuple[Scores, float]:
     """Scores where the variants `which` are carried exactly in the rows chosen for each, and how many rows these are.
 
-    Rows that are not carried add their first-order part; variants that are not keep their estimate.
+    Rows that are not carried add their first-order part; variants that are not keep their estimate. Runs inside of
+    `rows.carried`.
     """
     scores = first.scores.copy()
     if not len(which):
@@ -117,21 +118,11 @@ def through_rows(
     for variant, own in enumerate(chosen):
         carried[variant, own] = True
     rest = (first.effect[:, which] * ~carried.T).sum(0)
-    try:
-        values = exact_rows(subject, start, list(chosen), member)
-        wrong = carried_wrongly(subject, start, values, list(chosen), member)
-    except Exception as error:  # whatever a model says to being run in a way that it was not made for
-        if out_of_memory(error.__cause__ or error):
-            raise
-        raise NotCarried(f"{type(error).__name__}: {error}") from error
-    if wrong:
-        raise NotCarried(wrong)
+    values = exact_rows(subject, start, list(chosen), member)
+    with booked(subject, passes=1):
+        check_carried(subject, start, values, list(chosen), member)
     scores[which] = (start.output - values + rest).cpu().numpy()
     return scores, float(carried.sum())
-
-
-class NotCarried(Exception):
-    """Rows cannot be carried on this input, although they could on others."""
 
 
 def true_values(value: SetFunction, which: Places) -> Scores:

@@ -24,6 +24,7 @@ from looprop.methods.looprop.sites import barred_sites, check_followed, heads_of
 from looprop.models.subject import Subject
 from looprop.propagation.plan import GRADIENT, Plan
 from looprop.removal.plain import plain_runner
+from looprop.removal.trust import once
 
 Backward = Literal["gradient", "norm", "attnlrp", "cp"]
 
@@ -176,14 +177,15 @@ def leaves_the_mean(subject: Subject, asked: list[int]) -> bool:
 
     asked: which of the sums over rows, in order, the answer depends on.
     """
-    facts, length = subject.adapter.facts, len(subject.encoded)
-    if facts.leaves_the_mean is None:
-        leading = subject.adapter.leading_positions(subject.encoded)
+    length, leading = len(subject.encoded), subject.adapter.leading_positions(subject.encoded)
+
+    def leaves() -> bool:
         keep = torch.ones(1, length, dtype=torch.bool, device=subject.adapter.device)
         keep[0, length // 2] = False
         found: list[Reduction] = []
         with subject.adapter.evaluating(), torch.inference_mode(), recording((1, leading + length), found):
             plain_runner(subject, "attention-mask")(keep)
         own = [found[i].rows[0, leading + length // 2] for i in asked if i < len(found)]
-        facts.leaves_the_mean = len(own) == len(asked) and not any(row.any() for row in own)
-    return facts.leaves_the_mean
+        return len(own) == len(asked) and not any(row.any() for row in own)
+
+    return once(subject, "leaves the mean", leaves)

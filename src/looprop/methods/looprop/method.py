@@ -16,7 +16,6 @@ from looprop.methods.base import Attribution, Method
 from looprop.methods.looprop.budget import FIRST_PASS, USUAL, exact_is_as_quick, passes_of
 from looprop.methods.looprop.estimates import (
     FirstEstimate,
-    NotCarried,
     Places,
     Scores,
     first_estimate,
@@ -25,10 +24,10 @@ from looprop.methods.looprop.estimates import (
     with_rows,
 )
 from looprop.methods.looprop.first_order import Backward, FirstOrder, first_order, refuse_others
-from looprop.methods.looprop.rows import can_carry
+from looprop.methods.looprop.rows import carried
 from looprop.methods.looprop.spending import spend
 from looprop.models.subject import Subject
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 
 # How many rows `refine=` alone goes with.
 USUAL_ROWS = 8
@@ -53,19 +52,8 @@ class LooProp(Method):
     cost = "at most F"
     kind = "effect"
     coarse = "looprop[rows=2]"
-    order = 20
     inputs = ("text", "image")
     removes_by = "attention-mask"
-    limits = """
-        *Claims:* an estimate of leave-one-out, exact in a few rows, to first order in the rest.
-
-        Do not trust it
-
-        - beyond leave-one-out itself: all of that section applies;
-        - where removal has a large effect through rows that it does not carry: the first-order part is a slope. `rows=`
-          and `refine=` buy exactness, `e.details["rows"]` says what it got;
-        - outside Transformers: there must be attention whose keys can be barred.
-        """
 
     def __init__(
         self,
@@ -88,6 +76,14 @@ class LooProp(Method):
         if budget is not None and (rows is not None or refine is not None):
             raise InputError("a budget decides about rows and refine by itself: give it, or these")
         self.rows, self.refine, self.backward, self.budget = rows, refine, backward, budget
+
+    def passes(self, subject: Subject) -> float:
+        """The budget, or what rows and true values come to."""
+        count, length = len(subject.features), len(subject.encoded)
+        if self.rows is None and self.refine is None:
+            return min(count, passes_of(USUAL if self.budget is None else self.budget, count))
+        rows = length if self.rows == "all" else USUAL_ROWS if self.rows is None else self.rows
+        return FIRST_PASS + rows * count / length + (self.refine or 0)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """One estimate per subject."""
@@ -132,30 +128,32 @@ class LooProp(Method):
         value = SetFunction(subject, removal="attention-mask")
         first = first_estimate(subject, first_order(subject, self.backward or "gradient"))
         subject.check_route(first.start.output, "under the engine")
-        scores, carried, known, said = _estimate(subject, first, None if rows == "all" else rows * count, refine)
+        scores, pairs, known, said = _estimate(subject, first, None if rows == "all" else rows * count, refine)
         if len(known):
             scores[known] = true_values(value, known)
-        details: dict[str, Any] = {"rows": carried / count, **_known(first, scores, known), **said}
-        return Attribution(scores, cost=FIRST_PASS + carried / length + len(known), details=details)
+        details: dict[str, Any] = {"rows": pairs / count, **_known(first, scores, known), **said}
+        return Attribution(scores, cost=FIRST_PASS + pairs / length + len(known), details=details)
 
 
 def _estimate(
     subject: Subject, first: FirstEstimate, pairs: int | None, refine: int
 ) -> tuple[Scores, float, Places, dict[str, str]]:
     """Scores, pairs carried, whose true value is to be computed, and what has to be said of it."""
-    reason, known = "", first.order()[:refine]
-    if pairs != 0 and can_carry(subject, first.start):
-        try:
-            return *with_rows(subject, first, pairs, known), known, {}
-        except NotCarried as found:
-            reason = f": {found}"
-            subject.adapter.facts.lost["carried rows"] = str(found)
-    if pairs is None:
-        raise InputError(
-            f"rows of {subject.adapter.name} cannot be carried on their own{reason}: use method='loo', or refine="
-        )
-    scores = first.scores.copy() if refine else with_mean(first.scores, first.reads)
-    return scores, 0.0, known, {"fell_back": f"rows{reason}"} if reason else {}
+    known = first.order()[:refine]
+
+    def without(reason: str) -> tuple[Scores, float, Places, dict[str, str]]:
+        said = f"rows: {reason}" if reason else "rows"
+        if pairs is None:
+            why = f": {reason}" if reason else ""
+            raise InputError(
+                f"rows of {subject.adapter.name} cannot be carried on their own{why}: use method='loo', or refine="
+            )
+        scores = first.scores.copy() if refine else with_mean(first.scores, first.reads)
+        return scores, 0.0, known, {"fell_back": said} if reason else {}
+
+    if pairs == 0:
+        return without("")
+    return carried(subject, first.start, lambda: (*with_rows(subject, first, pairs, known), known, {}), without)
 
 
 def _exact(value: SetFunction, why: str) -> Attribution:

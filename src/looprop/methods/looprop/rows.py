@@ -1,8 +1,9 @@
 """Exact rows: for each variant a few rows are carried through the whole network, all others stay as they were."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -11,13 +12,11 @@ from looprop.intercept.reductions import completing
 from looprop.intercept.rows import Kept, carrying
 from looprop.methods.looprop.first_order import FirstOrder
 from looprop.models.agreement import AGREEMENT, rounding
-from looprop.models.facts import Situation
 from looprop.models.subject import Subject
 from looprop.removal.batching import run_halving
 from looprop.removal.plain import plain_runner
-from looprop.removal.sentinels import sentinels
-from looprop.removal.set_function import SetFunction
-from looprop.removal.shortcuts.choose import program
+from looprop.removal.trust import Disagreement, guarded, program, sentinels
+from looprop.removal.value import SetFunction
 
 # Scores (variants x heads x rows x positions), and rows in all, that one batch may hold.
 SCORES = 16_000_000
@@ -26,29 +25,32 @@ ROWS = 2048
 # A run of its own costs about as much as so many rows: variants with fewer rows are filled up rather than run apart.
 SPARE = 24
 
+T = TypeVar("T")
 
-def can_carry(subject: Subject, intact: FirstOrder) -> bool:
-    """Can rows be run on their own? Tried once per sequence of operations and order of magnitude of the length.
 
-    With all rows carried the answer must be that of plain masking, with nothing removed any rows that hold the read-out
-    must give that of the intact input, and variants filled up to one number of rows what each gives alone. Where they
-    do not (convolutions between tokens, scores that depend on more than queries, keys and distances), the method does
-    without exact rows.
+CARRIED = "carried rows"
+"""What the ledger calls this shortcut."""
+
+
+def carried(subject: Subject, intact: FirstOrder, run: Callable[[], T], plain: Callable[[str], T]) -> T:
+    """What `run` gives by rows that are run on their own, where they can be; else what `plain` gives, told the reason.
+
+    Proven once per situation: with all rows carried the answer must be that of plain masking, with nothing removed any
+    rows that hold the read-out must give that of the intact input, and variants filled up to one number of rows what
+    each gives alone. Where they do not (convolutions between tokens, scores that depend on more than queries, keys and
+    distances), the method does without exact rows.
     """
     sites = intact.sites
     if not sites or subject.reads_a_part or len({site.key.shape[1] for site in sites}) != 1:
-        return False
-    if "carried rows" in subject.adapter.facts.lost:
-        return False
+        return plain("")
     if program(subject).decides:  # in a variant, values may decide otherwise than in those that are tried
-        return False
-    situation, carries = (
-        Situation(subject.path, len(subject.encoded).bit_length(), subject.answer_rows),
-        subject.adapter.facts.carries,
-    )
-    if situation not in carries:
-        carries[situation] = not _reads_elsewhere(subject) and _agrees(subject, intact)
-    return carries[situation]
+        return plain("")
+
+
+    def prove() -> bool:
+        return not _reads_elsewhere(subject) and _agrees(subject, intact)
+
+    return guarded(subject, CARRIED, prove=prove, run=run, plain=plain)
 
 
 def _reads_elsewhere(subject: Subject) -> bool:
@@ -85,7 +87,7 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
         alone = torch.cat([exact_rows(subject, intact, few[i : i + 1], member[i : i + 1]).cpu() for i in range(2)])
     except Exception:  # rows of this model cannot be run at all, whatever it says to them
         return False
-    single = subject.afresh(features=tuple((i,) for i in range(len(subject.encoded))))
+    single = replace(subject.alone(), features=tuple((i,) for i in range(len(subject.encoded))))
     plain = SetFunction(single, removal="attention-mask", quick=False)
     wanted = torch.cat(
         [
@@ -99,8 +101,10 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
     )
 
 
-def carried_wrongly(subject: Subject, intact: FirstOrder, values: Tensor, rows: list[Tensor], member: Tensor) -> str:
-    """Why carried rows cannot be right on this input, empty where they may be.
+def check_carried(
+    subject: Subject, intact: FirstOrder, values: Tensor, rows: list[Tensor], member: Tensor
+) -> None:
+    """Raise `Disagreement` where carried rows cannot be right on this input.
 
     With nothing removed, rows that hold the read-out must give the model's own answer. Of variants all of whose rows
     were carried one is also computed by plain masking.
@@ -108,18 +112,17 @@ def carried_wrongly(subject: Subject, intact: FirstOrder, values: Tensor, rows: 
     read = torch.tensor([0] if subject.answer_rows.everything else subject.rows_read, device=member.device)
     own = float(exact_rows(subject, intact, [read], torch.zeros_like(member[:1]))[0])
     if subject.differs(own):
-        return f"with nothing removed they answer {own:.6g}, the model itself {subject.output:.6g}"
+        raise Disagreement(f"with nothing removed they answer {own:.6g}, the model itself {subject.output:.6g}")
     if min(len(r) for r in rows) < member.shape[1]:
-        return ""
+        return
     leading = member.shape[1] - len(subject.encoded)
     keep = ~member[:, leading:].cpu()
     (chosen,) = sentinels(keep, new=False)
     with subject.adapter.evaluating(), torch.inference_mode():
         logits = plain_runner(subject, "attention-mask")(keep[chosen : chosen + 1].to(subject.adapter.device))
     wanted, got = float(subject.target.value(logits)[0]), float(values[chosen])
-    if abs(wanted - got) > rounding(subject.known.size, subject.known.dtype):
-        return f"a variant gives {got:.6g}, plain masking {wanted:.6g}"
-    return ""
+    if abs(wanted - got) > rounding(subject.size, subject.dtype):
+        raise Disagreement(f"a variant gives {got:.6g}, plain masking {wanted:.6g}")
 
 
 def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> list[Tensor]:

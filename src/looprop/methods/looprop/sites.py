@@ -9,6 +9,7 @@ from looprop.errors import InputError
 from looprop.intercept.attention import AttentionSite, heads_of_one
 from looprop.intercept.layers import UnfollowedAttention
 from looprop.models.subject import Subject
+from looprop.removal.trust import once
 
 INSTEAD = "use method='loo', which needs no attention to be understood"
 
@@ -36,14 +37,13 @@ def barred_sites(subject: Subject, sites: Sequence[AttentionSite]) -> tuple[bool
         if odd := [s for s in sites if _keys(s) != length]:
             raise _other_keys(adapter.name, odd[0], length)
         return (True,) * len(sites)
-    if adapter.facts.bars is None or len(adapter.facts.bars) != len(sites):
-        adapter.facts.bars = _tried(subject, sites, length)
-    if not any(adapter.facts.bars):
+    bars = once(subject, ("bars", len(sites)), lambda: _tried(subject, sites, length))
+    if not any(bars):
         raise InputError(
             f"removing a token bars no key of {adapter.name}: its attention takes no notice of the mask. Use 'loo' "
             "with another removal, such as removal='mask-token'"
         )
-    return adapter.facts.bars
+    return bars
 
 
 def _check_products(name: str, sites: Sequence[AttentionSite], length: int) -> None:

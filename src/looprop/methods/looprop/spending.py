@@ -1,6 +1,7 @@
 """Where a budget goes: each pass to what buys most on this input, as far as the passes before it tell."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 from looprop.methods.looprop.budget import FIRST_PASS
 from looprop.methods.looprop.estimates import (
     FirstEstimate,
-    NotCarried,
     Places,
     Scores,
     through_rows,
@@ -17,9 +17,9 @@ from looprop.methods.looprop.estimates import (
     with_mean,
     with_rows,
 )
-from looprop.methods.looprop.rows import can_carry, choose_rows, whole_variants
+from looprop.methods.looprop.rows import carried, choose_rows, whole_variants
 from looprop.models.subject import Subject
-from looprop.removal.set_function import SetFunction
+from looprop.removal.value import SetFunction
 
 # So many true values are computed before it is decided what the other passes are for.
 TRIED = 3
@@ -54,13 +54,11 @@ def spend(subject: Subject, value: SetFunction, first: FirstEstimate, passes: fl
     left = max(0, int(passes - FIRST_PASS))
     if not subject.adapter.causal:
         return _on_true_values(subject, value, first, left)
-    lost = ""
-    if left and can_carry(subject, first.start):
-        try:
-            return _on_whole_variants(subject, first) if left < FEW_PASSES else _on_rows(subject, first, left)
-        except NotCarried as found:
-            lost = subject.adapter.facts.lost["carried rows"] = str(found)
-    return replace(_without_rows(subject, value, first, left), lost=lost)
+    without = partial(_without_rows, subject, value, first, left)
+    if not left:
+        return without("")
+    run = partial(_on_whole_variants, subject, first) if left < FEW_PASSES else partial(_on_rows, subject, first, left)
+    return carried(subject, first.start, run, without)
 
 
 def _on_true_values(subject: Subject, value: SetFunction, first: FirstEstimate, left: int) -> Spent:
@@ -70,22 +68,25 @@ def _on_true_values(subject: Subject, value: SetFunction, first: FirstEstimate, 
     scores, order = first.leaning(), first.order()
     if not left:
         return Spent(with_mean(scores, first.reads), NOWHERE, 0, 0.0, "one forward and one backward pass")
-    known, why, lost = order[:left], "true values of the read-out and of what is felt most", ""
-    scores[known[:TRIED]] = true_values(value, known[:TRIED])
-    if left > TRIED:
-        missed = _missed(first, scores, known[:TRIED])
-        if missed > POOR and can_carry(subject, first.start):
-            tried, pairs = known[:TRIED], (left - TRIED) * first.member.shape[1]
-            try:
-                estimates, carried = with_rows(subject, first, pairs, tried)
-            except NotCarried as found:
-                lost = subject.adapter.facts.lost["carried rows"] = str(found)
-            else:
-                estimates[tried] = scores[tried]
-                why = f"rows of all variants: first estimates are off by {missed:.1f} times the truth"
-                return Spent(estimates, tried, len(tried), carried, why)
+    known = order[:left]
+    tried = known[:TRIED]
+    scores[tried] = true_values(value, tried)
+
+    def by_rows() -> Spent:
+        pairs = (left - TRIED) * first.member.shape[1]
+        estimates, count = with_rows(subject, first, pairs, tried)
+        estimates[tried] = scores[tried]
+        why = f"rows of all variants: first estimates are off by {missed:.1f} times the truth"
+        return Spent(estimates, tried, len(tried), count, why)
+
+    def by_values(lost: str) -> Spent:
         scores[known[TRIED:]] = true_values(value, known[TRIED:])
-    return Spent(scores, known, len(known), 0.0, why, lost)
+        return Spent(scores, known, len(known), 0.0, "true values of the read-out and of what is felt most", lost)
+
+    missed = _missed(first, scores, tried)
+    if left > TRIED and missed > POOR:
+        return carried(subject, first.start, by_rows, by_values)
+    return by_values("")
 
 
 def _missed(first: FirstEstimate, scores: Scores, tried: Places) -> float:
@@ -113,7 +114,7 @@ def _on_whole_variants(subject: Subject, first: FirstEstimate) -> Spent:
             known.append(int(i))
             left -= sizes[i]
     known_now = np.array(sorted(known), dtype=np.int64)
-    exact, carried = through_rows(subject, first, known_now, [rows[i] for i in known_now])
+    exact, count = through_rows(subject, first, known_now, [rows[i] for i in known_now])
     sink = _first_token(first)
     fitting = known_now[~sink[known_now]]
     scores = first.scores * _scale(first.scores[fitting], exact[fitting])
@@ -121,7 +122,7 @@ def _on_whole_variants(subject: Subject, first: FirstEstimate) -> Spent:
         scores = with_mean(scores, sink)
     scores[known_now] = exact[known_now]
     why = "true values of late tokens, which few rows feel; other estimates scaled to them"
-    return Spent(scores, known_now, 0, carried, why)
+    return Spent(scores, known_now, 0, count, why)
 
 
 def _scale(estimates: Scores, truth: Scores) -> float:
@@ -148,17 +149,17 @@ def _on_rows(subject: Subject, first: FirstEstimate, left: int) -> Spent:
     own = choose_rows(subject, size[:, others], first.member[others], left * length - spent)
     chosen |= dict(zip(others.tolist(), own, strict=True))
     every = np.arange(len(first.scores))
-    scores, carried = through_rows(subject, first, every, [chosen[i] for i in range(len(every))])
+    scores, count = through_rows(subject, first, every, [chosen[i] for i in range(len(every))])
     known = np.array([i for i in range(len(every)) if bool(torch.isin(whole[i], chosen[i]).all())], dtype=np.int64)
-    return Spent(scores, known, 0, carried, "all rows of the first token, and rows of the others by what they feel")
+    return Spent(scores, known, 0, count, "all rows of the first token, and rows of the others by what they feel")
 
 
-def _without_rows(subject: Subject, value: SetFunction, first: FirstEstimate, left: int) -> Spent:
-    """A decoder whose rows cannot be carried: its first token, then what is felt most."""
+def _without_rows(subject: Subject, value: SetFunction, first: FirstEstimate, left: int, lost: str) -> Spent:
+    """A decoder whose rows cannot be carried, for the reason given: its first token, then what is felt most."""
     sink = _first_token(first)
     known: Places = np.lexsort((np.arange(len(sink)), -first.felt, ~sink))[:left]
     if not left:
-        return Spent(with_mean(first.scores, sink), known, 0, 0.0, "one forward and one backward pass")
+        return Spent(with_mean(first.scores, sink), known, 0, 0.0, "one forward and one backward pass", lost)
     scores = first.scores.copy()
     scores[known] = true_values(value, known)
-    return Spent(scores, known, len(known), 0.0, "true values of the first token and of what is felt most")
+    return Spent(scores, known, len(known), 0.0, "true values of the first token and of what is felt most", lost)

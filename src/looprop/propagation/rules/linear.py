@@ -7,13 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from looprop.intercept import products
 from looprop.propagation import degrees, operations
 from looprop.propagation.call import Call, mark, trace_known, trace_of
 from looprop.propagation.gradients import constant_std_norm, epsilon_factor, scale_gradient, weigh_gradient
 from looprop.propagation.rules import attention, contributions
 from looprop.propagation.rules.base import rule
-from looprop.propagation.surrogate import surrogate_in_force
 
 
 @rule(*operations.LINEAR)
@@ -49,9 +47,7 @@ def _in_one_block(call: Call) -> Any:
     if call.name != "linear" or not isinstance(x, Tensor) or not x.requires_grad:
         return call.run()
     args = call.args if x.dim() < 3 or x.is_contiguous() else (x.contiguous(), *call.args[1:])
-    if surrogate_in_force() is not None:  # whose slopes are measured, not differentiated
-        return call.run(*args)
-    return products.linear(call.function, args, call.kwargs)
+    return call.run(*args)
 
 
 def _bias(call: Call) -> Tensor | None:

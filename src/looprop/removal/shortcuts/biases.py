@@ -17,6 +17,7 @@ from looprop.errors import LoopropError
 from looprop.intercept.attention import SiteBias, attention_scores
 from looprop.intercept.sites import WrittenSite
 from looprop.models.subject import Subject
+from looprop.removal.trust import once
 
 # Biases are read off as differences of scores: so far those of two layers may be apart and still be one.
 ROUNDING = 1e-5
@@ -26,24 +27,25 @@ def recorded_biases(subject: Subject) -> list[SiteBias] | None:
     """The biases of all sites, read off one run of the intact input; None where they are not known or too large to be
     recorded.
     """
-    known = subject.known
-    if not known.biases_sought:
-        known.biases, known.biases_sought = _known_or_none(subject), True
-    return known.biases
+    cache = subject.cache
+    if not cache.biases_sought:
+        cache.biases, cache.biases_sought = _known_or_none(subject), True
+    return cache.biases
 
 
 def _known_or_none(subject: Subject) -> list[SiteBias] | None:
-    facts = subject.adapter.facts
-    if facts.biases is False:  # a model that has none that could be read off
-        return None
     try:
-        biases = _record(subject)
-    except LoopropError:
-        biases = None
+        return _record(subject) if once(subject, "has biases", lambda: _has_biases(subject)) else None
     except Exception:  # for this input
         return None
-    facts.biases = biases is not None
-    return biases
+
+
+def _has_biases(subject: Subject) -> bool:
+    """Are there any that can be read off this model?"""
+    try:
+        return _record(subject) is not None
+    except LoopropError:
+        return False
 
 
 def _record(subject: Subject) -> list[SiteBias] | None:

@@ -8,15 +8,14 @@ import torch
 from torch import Tensor
 
 from looprop.models.answer_rows import AnswerRows
-from looprop.models.facts import Situation
-from looprop.models.program import Program, program_of
+from looprop.models.checking import out_of_memory
 from looprop.models.subject import Subject
-from looprop.removal.batching import out_of_memory, run_halving
+from looprop.removal.batching import run_halving
 from looprop.removal.plain import Runner, without_padding
-from looprop.removal.sentinels import FEW_VARIANTS, allowed_error
 from looprop.removal.shortcuts.biases import recorded_biases
 from looprop.removal.shortcuts.dropped import can_drop, dropped_rows, dropped_texts, rows_needed
 from looprop.removal.shortcuts.packed import packed_rows, packed_texts
+from looprop.removal.trust import FEW_VARIANTS, allowed_error, allows, attention_sites_of, program
 
 # On fewer positions there is nothing to gain, and too little to prove anything by.
 SHORTEST = 4
@@ -24,8 +23,6 @@ SHORTEST = 4
 SHORTEST_SHARED = 10
 # From this length on a proof takes two variants.
 LONG = 512
-# A model that takes so many ways through its operations is run plainly: each would have to be proven.
-MOST_PATHS = 16
 
 
 @dataclass(frozen=True)
@@ -45,10 +42,9 @@ class Shortcut:
 
 
 def choose_shortcut(subject: Subject, plain: Runner) -> Shortcut | None:
-    """The quickest way that is proven on this model, if any."""
-    lost = subject.adapter.facts.lost
+    """The quickest shortcut that is proven on this model, if any."""
     for way in _ways(subject):
-        if way.name not in lost and proven(subject, way.name, partial(_agrees, subject, way.runner, plain)):
+        if allows(subject, way.name, partial(agrees, subject, way.runner, plain)):
             return way
     return None
 
@@ -63,7 +59,7 @@ def _ways(subject: Subject) -> Iterator[Shortcut]:
     # input: that is seen by checking each, which short inputs do not pay for.
     if found.decides or (found.reads_ids and len(subject.encoded) < FEW_VARIANTS):
         return
-    if sites and subject.answer_rows == AnswerRows(first=1):
+    if sites and subject.answer_rows == AnswerRows(first=1) and not subject.encoded.besides:
         runner, together = packed_rows(subject, sites=sites), partial(packed_texts, sites=sites)
         yield Shortcut(f"packed, cut at {sites}", runner, own, padded=False, together=together)
     shares = subject.adapter.takes_past and len(subject.encoded) >= SHORTEST_SHARED
@@ -79,22 +75,6 @@ def _ways(subject: Subject) -> Iterator[Shortcut]:
         yield Shortcut(f"rows with biases, cut at {cuts[0]}", without_padding(rows, subject.adapter, own), own)
 
 
-def program(subject: Subject) -> Program:
-    """What kind of program the input runs; looked at once per sequence of operations."""
-    programs = subject.adapter.facts.programs
-    if not subject.path or (subject.path not in programs and len(programs) >= MOST_PATHS):
-        return Program(decides=True, reads_ids=True)
-    if subject.path not in programs:
-        programs[subject.path] = program_of(
-            subject.adapter,
-            subject.encoded,
-            sites=attention_sites_of(subject),
-            read=subject.rows_read,
-            positions=subject.target.positions,
-        )
-    return programs[subject.path]
-
-
 def _prefix(subject: Subject, cut: int) -> Shortcut:
     # Only models of the transformers library get here, so that it is loaded already.
     from looprop.removal.shortcuts.prefix import PrefixSharing, rows_left
@@ -108,30 +88,8 @@ def _count_rows(subject: Subject, keep: Tensor) -> Tensor:
     return rows_needed(subject, keep).sum(1)
 
 
-def attention_sites_of(subject: Subject) -> int:
-    """How many attention sites the input meets; 0 where the engine cannot tell."""
-    try:
-        return subject.adapter.attention_sites(subject.encoded)
-    except Exception:  # not known to the engine, or too large for it: its last attention is not known
-        return 0
-
-
-def proven(subject: Subject, name: str, agrees: Callable[[], bool]) -> bool:
-    """Does a quicker way agree with the plain one? Proven once per sequence of operations and order of magnitude of the
-    length, and again for every longer input: a window ends somewhere.
-    """
-    length = len(subject.encoded)
-    situation = Situation(subject.path, length.bit_length(), subject.answer_rows)
-    proofs = subject.adapter.facts.shortcuts.setdefault((name, situation), {})
-    known = dict(proofs)  # a copy: other threads may prove, too
-    if not all(known.values()):
-        return False
-    if length > max(known, default=0):
-        proofs[length] = known[length] = agrees()
-    return known.get(length, True)
-
-
-def _agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:
+def agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:
+    """Does a shortcut give what plain masking gives, on variants that show most?"""
     keep = _samples(subject).to(next(iter(subject.encoded.inputs.values())).device)
     everything = list(range(len(keep)))
     with subject.adapter.evaluating(), torch.inference_mode():
@@ -145,7 +103,7 @@ def _agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:
     if got.shape != wanted.shape:
         return False
     error, change = float((got - wanted).abs().max()), float((wanted - wanted[:1]).abs().max())
-    return error <= allowed_error(float(wanted.abs().max()), change, subject.known.dtype)
+    return error <= allowed_error(float(wanted.abs().max()), change, subject.dtype)
 
 
 def _samples(subject: Subject) -> Tensor:

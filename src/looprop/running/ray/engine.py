@@ -13,11 +13,11 @@ from typing import Any
 
 from looprop.errors import ClusterError, InputError, ShardError
 from looprop.running.provenance import versions
+from looprop.running.ray.accounts import Accounts, Tally
 from looprop.running.ray.connecting import BASE_MEMORY, WorkerSize, check_address, connected, import_ray, rooms
-from looprop.running.ray.ledger import Ledger, Tally
 from looprop.running.ray.sending import Parcel, pack_work
 from looprop.running.ray.shards import ATTEMPTS, Shard, Shards, said
-from looprop.running.ray.workers import ShardOutcome, Worker
+from looprop.running.ray.workers import Worker
 
 IN_FLIGHT = 2  # shards per worker: one that it computes, one that lies ready
 LOOK_SECONDS = 2.0  # how often the driver looks for machines that came
@@ -60,7 +60,7 @@ class RayRun:
 
     def __init__(self, engine: RayEngine, work: Callable[[Any], Any], items: list[Any]) -> None:
         self._engine, self._work, self._items = engine, work, items
-        self.ledger = Ledger()
+        self.accounts = Accounts()
 
     def __iter__(self) -> Iterator[Any]:
         return (result for results in self.batches() for result in results)
@@ -72,7 +72,7 @@ class RayRun:
         parcel = pack_work(self._work)
         shards = Shards(self._items, longest=parcel.longest)
         with connected(self._engine.address) as ray:
-            dispatch = _Dispatch(ray, self._engine, parcel, shards, self.ledger)
+            dispatch = _Dispatch(ray, self._engine, parcel, shards, self.accounts)
             try:
                 yield from dispatch.run()
             finally:
@@ -82,16 +82,16 @@ class RayRun:
 
     def status(self) -> str:
         """Workers and what each does per second."""
-        return self.ledger.status()
+        return self.accounts.status()
 
     def account(self) -> dict[str, Any]:
         """Machines, workers and their time, for the manifest."""
-        return self.ledger.account()
+        return self.accounts.to_dict()
 
 
 @dataclass(eq=False)
 class _Hand:
-    """A worker as the driver sees it, loading until it has a tally in the ledger. pending: shards by promised answer,
+    """A worker as the driver sees it, loading until it has a tally in the accounts. pending: shards by promised answer,
     oldest first.
     """
 
@@ -102,8 +102,8 @@ class _Hand:
 
 
 class _Dispatch:
-    def __init__(self, ray: Any, engine: RayEngine, parcel: Parcel, shards: Shards, ledger: Ledger) -> None:
-        self.ray, self.engine, self.shards, self.ledger = ray, engine, shards, ledger
+    def __init__(self, ray: Any, engine: RayEngine, parcel: Parcel, shards: Shards, accounts: Accounts) -> None:
+        self.ray, self.engine, self.shards, self.accounts = ray, engine, shards, accounts
         found = rooms(ray.nodes())
         gpus = engine.gpus if engine.gpus is not None else float(any(room.get("GPU") for room in found.values()))
         self.size = WorkerSize(engine.threads, gpus, BASE_MEMORY + int(1.3 * parcel.size))
@@ -177,14 +177,12 @@ class _Dispatch:
             return []
         if hand.tally is None:
             self.deaths = 0
-            hand.tally = self.ledger.welcome(answer)
+            hand.tally = self.accounts.welcome(answer)
             return []
-        return self._enter(hand.tally, hand.pending.pop(promise), answer)
-
-    def _enter(self, tally: Tally, shard: Shard, outcome: ShardOutcome) -> list[Any]:
-        self.ledger.enter(tally, shard.cost, outcome)
-        for i, error in outcome.errors.items():
-            self.shards.fail(shard, [shard.items[i]], error)
+        shard, outcome = hand.pending.pop(promise), answer
+        hand.tally.enter(shard.cost, outcome)
+        for i, reason in outcome.errors.items():
+            self.shards.fail(shard, [shard.items[i]], reason)
         return list(outcome.results.values())
 
     def _bury(self, hand: _Hand, error: Exception) -> None:
@@ -202,7 +200,7 @@ class _Dispatch:
         hand.tally.ended = time.monotonic()
         # The first is the one that it was computing; the others had only been sent.
         for i, shard in enumerate(hand.pending.values()):
-            self.ledger.lost += 1
+            self.accounts.lost += 1
             if i == 0:
                 self.shards.fail(shard, shard.items, reason)
             else:

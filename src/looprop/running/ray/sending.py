@@ -1,11 +1,12 @@
 """How work reaches a worker: the function as a pickle, in which every model that has a name stands as that name.
 
 A worker loads such a model itself, from its own disk or cache, and compares weights, configuration, tokenizer and code
-with the driver's; ready-made models travel whole.
+with the driver's; ready-made models travel whole. So does code that was loaded from a folder.
 """
 
 import io
 import pickle
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,10 @@ import torch
 from looprop.errors import ClusterError, ModelError
 from looprop.models.adapter import Adapter, Origin
 from looprop.models.loading import load_adapter
+from looprop.removal.trust import limit_batches
+from looprop.running.engines import LOADED_FROM_FOLDER
 from looprop.running.identity import compare
 from looprop.running.model_identity import model_identity
-from looprop.running.ray.memory import positions_that_fit
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,9 @@ def pack_work(work: Any) -> Parcel:
     """Work as a parcel, to be opened by `unpack_work` in another process."""
     from ray import cloudpickle
 
+    for name, module in [*sys.modules.items()]:
+        if name.startswith(LOADED_FROM_FOLDER):
+            cloudpickle.register_pickle_by_value(module)
     adapters: list[Adapter] = []
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
@@ -69,10 +74,28 @@ def unpack_work(parcel: Parcel, device: torch.device) -> Any:
             adapter: Adapter = load_again(*rest, device=device) if kind == "named" else pickle.loads(rest[0])
             adapter.model.to(device)
             if device.type == "cuda":
-                adapter.facts.batch_positions = positions_that_fit(adapter, torch.cuda.mem_get_info(device)[0])
+                limit_batches(adapter, positions_that_fit(adapter, torch.cuda.mem_get_info(device)[0]))
             return adapter
 
     return Unpickler(io.BytesIO(parcel.content)).load()
+
+
+def positions_that_fit(adapter: Adapter, free: int) -> int | None:
+    """How many positions a batch may hold in `free` bytes, from the sizes in the model's configuration; None where it
+    has none.
+
+        free / 4 / (bytes of a number * (10 width + 3 inner width))
+
+    It is a first guess: where memory runs out all the same, the set function halves its batches and keeps to the
+    smaller size.
+    """
+    config = getattr(adapter.model, "config", None)
+    width = getattr(config, "hidden_size", None) or getattr(config, "n_embd", None)
+    if not isinstance(width, int):
+        return None
+    inner = getattr(config, "intermediate_size", None) or 4 * width
+    element = next(adapter.model.parameters()).element_size()
+    return max(1, int(free / 4 / (element * (10 * width + 3 * inner))))
 
 
 def load_again(origin: Origin, identity: dict[str, Any], *, device: torch.device) -> Adapter:

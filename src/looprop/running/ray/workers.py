@@ -1,6 +1,5 @@
 """What runs on the machines of a cluster: an actor that loads its models once and computes shards."""
 
-import os
 import platform
 import socket
 import time
@@ -14,17 +13,6 @@ from looprop.errors import ClusterError
 from looprop.running.provenance import versions
 from looprop.running.ray.sending import Parcel, unpack_work
 from looprop.running.ray.shards import said
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a worker is, and what it computes with."""
-
-    machine: str
-    process: int
-    device: str
-    threads: int
-    torch: str
 
 
 @dataclass(frozen=True)
@@ -47,8 +35,10 @@ class Worker:
         torch.set_num_threads(threads)
         self._work: Any = None
 
-    def prepare(self, parcel: Parcel, expected: dict[str, str], accelerated: bool) -> Place:
-        """Load everything. What is raised here ends the run: it would be the same for every shard."""
+    def prepare(self, parcel: Parcel, expected: dict[str, str], accelerated: bool) -> dict[str, Any]:
+        """Load everything, and say where this worker is and what it computes with. What is raised here ends the run: it
+        would be the same for every shard.
+        """
         machine, here = socket.gethostname(), versions()
         if here["looprop"] != expected["looprop"]:
             raise ClusterError(
@@ -61,7 +51,7 @@ class Worker:
         except Exception as error:  # not every error can be sent, its words can
             raise ClusterError(f"{machine} could not load what it needs: {type(error).__name__}: {error}") from None
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-        return Place(machine, os.getpid(), name, torch.get_num_threads(), here["torch"])
+        return {"machine": machine, "device": name, "threads": torch.get_num_threads(), "torch": here["torch"]}
 
     def compute(self, items: Sequence[Any]) -> ShardOutcome:
         """Every item of a shard; one that fails does not keep the others from being computed."""

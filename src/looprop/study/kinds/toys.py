@@ -55,9 +55,8 @@ class Toys(Kind):
                 raise DataError(f"case {name!r}: inputs and value must have the same length, at least 2, got {lengths}")
 
     def job(self, spec: Spec, options: Options) -> Job:
-        for name in ("model", "data", "limit", "loo_from", "references"):
-            if getattr(options, name) is not None:
-                raise DataError(f"{spec.name} has its own cases and takes no {name}, got {getattr(options, name)!r}")
+        unused = ("model", "data", "limit", "loo_from", "references")
+        options.check_unused(*unused, because=f"{spec.name} has its own cases")
 
         def prepare(folder: Path, *, progress: bool) -> Work:
             return partial(measure_toy, spec)

@@ -3,6 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from looprop.metrics import Estimate
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,11 @@ class Measured:
     paper: float | None = None
     digits: int = 2
     best: bool = False
+
+    @classmethod
+    def of(cls, e: Estimate, **options: Any) -> "Measured":
+        """A mean with its interval."""
+        return cls(e.mean, e.low, e.high, e.count, **options)
 
     @property
     def interval(self) -> str:

@@ -1,6 +1,6 @@
 """What tables and figures call methods and metrics."""
 
-from looprop.methods.names import CATALOGUE
+from looprop.methods.registry import CATALOGUE
 from looprop.metrics import get_metric, metric_names
 from looprop.naming import split_name
 
@@ -22,7 +22,7 @@ def name_of(method: str) -> str:
     ('L:3', 'L4', 'IG', 'ig[steps=20]')
     """
     if method in CATALOGUE:
-        return CATALOGUE[method].label
+        return CATALOGUE[method].label()
     name, options = split_name(method)
     if name == "lrp" and options.startswith("cp="):
         return "L" + options.removeprefix("cp=")

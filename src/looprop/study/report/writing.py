@@ -10,9 +10,7 @@ from looprop.errors import DataError
 from looprop.files import check_folder_place, to_json, write_whole
 from looprop.study.report.contents import contents_of
 from looprop.study.report.html import html_report
-from looprop.study.report.latex import to_latex
-from looprop.study.report.markdown import markdown_report
-from looprop.study.report.numbers import numbers_csv
+from looprop.study.report.text import markdown_report, numbers_csv, to_latex
 from looprop.study.run import Run, read_run
 
 
@@ -34,7 +32,7 @@ def write_report(run_folder: str | Path, *more: str | Path, out: str | Path | No
     files = {
         "report.md": markdown_report(contents).encode(),
         "tables.tex": "\n".join(tables).encode(),
-        "summary.csv": numbers_csv(contents).encode(),
+        "summary.csv": numbers_csv(contents),
     }
     if len(runs) == 1 and kind.evaluates:
         files["summary.json"] = to_json(runs[0].evaluation().to_dict())

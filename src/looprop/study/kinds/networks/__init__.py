@@ -37,12 +37,7 @@ class Networks(Kind):
             raise DataError(f"an experiment of kind {spec.kind!r} runs on {DATA}, got {', '.join(spec.data)}")
 
     def job(self, spec: Spec, options: Options) -> Job:
-        if options.model is not None:
-            raise DataError(f"{spec.name} trains its own networks: it takes no model")
-        if options.loo_from is not None:
-            raise DataError(f"{spec.name} computes its own leave-one-out: it takes no loo_from")
-        if options.references is not None:
-            raise DataError(f"{spec.name} has no Shapley values: it takes no references")
+        options.check_unused("model", "loo_from", "references", because=f"{spec.name} trains its own networks")
         if options.data not in (None, DATA):
             raise DataError(f"{spec.name} runs on {DATA}, got data {options.data!r}")
         training, test = load_mnist("train"), load_mnist(spec.data[DATA].split or "test")

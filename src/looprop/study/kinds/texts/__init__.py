@@ -9,8 +9,7 @@ from looprop.study.job import Job, Options
 from looprop.study.kind import Kind, Picture
 from looprop.study.kinds.texts.claims import baseline_claims
 from looprop.study.kinds.texts.job import text_job
-from looprop.study.kinds.texts.layer_claims import layer_claims
-from looprop.study.kinds.texts.layer_tables import layer_tables
+from looprop.study.kinds.texts.layer_report import layer_claims, layer_tables
 from looprop.study.kinds.texts.tables import text_tables
 from looprop.study.report.grids import Grid
 from looprop.study.run import Run
@@ -34,8 +33,7 @@ class Texts(Kind):
             )  # raises for what nobody can remove
 
     def job(self, spec: Spec, options: Options) -> Job:
-        if options.references is not None:
-            raise DataError(f"{spec.name} has no Shapley values for its reference: it takes no references")
+        options.check_unused("references", because=f"{spec.name} compares with leave-one-out alone")
         return text_job(spec, options)
 
     def tables(self, run: Run) -> list[Grid]:

@@ -4,7 +4,7 @@ import numpy as np
 
 from looprop.evaluation.summary import values_of
 from looprop.metrics import bootstrap_mean
-from looprop.study.claims import HARDLY, JudgedClaim, judge_difference
+from looprop.study.claims import HARDLY, JudgedClaim, judge_difference, with_interval
 from looprop.study.published import published
 from looprop.study.run import Run
 
@@ -37,7 +37,7 @@ def _ig_far_from_loo(run: Run) -> list[JudgedClaim]:
         return []
     e = bootstrap_mean(values)
     printed = published("baselines", run.data, "ig").get("loo-r")
-    ours = f"r = {e.mean:+.3f} [{e.low:+.3f}, {e.high:+.3f}], n = {e.count}"
+    ours = f"r = {with_interval(e)}, n = {e.count}"
     claim = f"IG hardly correlates with LOO (|r| below {HARDLY:g})"
     far = max(abs(e.low), abs(e.high)) < HARDLY
     return [JudgedClaim(claim, "–" if printed is None else f"{printed:+.2f}", ours, far)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from looprop.errors import InputError
 from looprop.evaluation.example import Task, evaluate_example
-from looprop.evaluation.known_loo import KnownLoo, known_loo
+from looprop.evaluation.known import KnownReference, known_loo
 from looprop.evaluation.setup import Setup
 from looprop.inputs.examples import Dataset
 from looprop.models.adapter import Adapter
@@ -17,8 +17,7 @@ from looprop.running.missing import Work
 from looprop.running.model_identity import model_identity
 from looprop.running.store import read_store
 from looprop.study.job import About, Job, Options
-from looprop.study.kinds.texts.entropy import measure_with_entropy
-from looprop.study.kinds.texts.layer_plans import layer_plans
+from looprop.study.kinds.texts.layers import layer_plans, measure_with_entropy
 from looprop.study.kinds.texts.source import choose_source
 from looprop.study.spec import DataSpec, Spec
 
@@ -31,7 +30,7 @@ def text_job(spec: Spec, options: Options) -> Job:
     source = choose_source(spec, options.data)
     data = source.load(limit=options.limit, seed=options.seed)
     adapter = load_adapter(source.settings.model if options.model == PAPER else options.model)
-    layers = _layers(adapter, data)
+    layers = layers_of(adapter, data)
     setup = _setup(spec, source.settings, layers, options.seed)
     fixed = {
         "spec": spec.to_dict(data=source.entry),
@@ -41,7 +40,7 @@ def text_job(spec: Spec, options: Options) -> Job:
     }
 
     def limited(limit: int) -> dict[str, Any]:
-        return {**fixed, **_subset(source.load(limit=limit, seed=options.seed), limit)}
+        return {**fixed, **data_identity(source.load(limit=limit, seed=options.seed), limit)}
 
     def prepare(folder: Path, *, progress: bool) -> Work:
         return partial(measure_with_entropy if spec.plans else evaluate_example, adapter, setup=setup)
@@ -50,10 +49,10 @@ def text_job(spec: Spec, options: Options) -> Job:
     tasks = [Task(example.id, example.text, loo=known.get(example.id)) for example in data]
     title = f"{spec.name}: {data.title}, {adapter.name}"
     about = About(adapter.name, source.name, data.title, data.subset, len(data), layers)
-    return Job(title, tasks, prepare, {**fixed, **_subset(data, options.limit)}, about, limited)
+    return Job(title, tasks, prepare, {**fixed, **data_identity(data, options.limit)}, about, limited)
 
 
-def _layers(adapter: Adapter, data: Dataset) -> int:
+def layers_of(adapter: Adapter, data: Dataset) -> int:
     """Of the first text that the model can read: one that it cannot is a row with an error later."""
     refused: Exception | None = None
     for text in data.texts:
@@ -71,7 +70,7 @@ def _setup(spec: Spec, settings: DataSpec, layers: int, seed: int) -> Setup:
     return Setup(methods, spec.metrics, curve_features=settings.curve_features, target=settings.target, seed=seed)
 
 
-def _subset(data: Dataset, limit: int | None) -> dict[str, Any]:
+def data_identity(data: Dataset, limit: int | None) -> dict[str, Any]:
     """What an identity says of the data."""
     return {
         "data": {"name": data.name, "split": data.split, "hash": data.hash, "examples": len(data), "of": data.total},
@@ -79,7 +78,7 @@ def _subset(data: Dataset, limit: int | None) -> dict[str, Any]:
     }
 
 
-def _taken_over(folder: Path, fixed: Mapping[str, Any]) -> dict[str, KnownLoo]:
+def _taken_over(folder: Path, fixed: Mapping[str, Any]) -> dict[str, KnownReference]:
     """Leave-one-out of another run, which must have had the same model and the same way to choose and remove."""
     run = read_store(folder)
     before = run.manifest["identity"]

@@ -14,7 +14,7 @@ from looprop.display.figures import QUIET, style
 from looprop.evaluation.result import Evaluation
 from looprop.evaluation.summary import values_of
 from looprop.metrics import Estimate, bootstrap_mean
-from looprop.study.kinds.texts.layer_plans import first_layers, from_layer, only_layer
+from looprop.study.kinds.texts.layers import first_layers, from_layer, only_layer
 from looprop.study.run import Run
 
 PANELS = (("loo-r", "LOO r"), ("delta", "Δ = LeRF − MoRF"))

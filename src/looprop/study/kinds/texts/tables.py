@@ -41,7 +41,7 @@ def main_table(run: Run, evaluation: Evaluation, methods: Sequence[str], title: 
         estimates = {metric: summary.metrics[metric] for metric in shown}
         cells: Cells = [name_of(method)]
         for metric, e in estimates.items():
-            cells.append(Measured(e.mean, e.low, e.high, e.count, paper.get(metric), best=best[metric] == method))
+            cells.append(Measured.of(e, paper=paper.get(metric), best=best[metric] == method))
         counts = sorted({e.count for e in estimates.values()})
         fewest_to_most = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)])
         rows.append([*cells, fewest_to_most, number(summary.cost, signed=False)])
@@ -96,7 +96,7 @@ def _other_cells(summary: MethodSummary, others: Sequence[str]) -> Cells:
     counts = [str(undefined), str(summary.errors), str(summary.notes)]
     return [
         name_of(summary.method),
-        *(Measured(e.mean, e.low, e.high, e.count) for e in estimates),
+        *map(Measured.of, estimates),
         flips,
         *counts,
         number(summary.seconds, signed=False),

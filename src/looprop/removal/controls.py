@@ -1,0 +1,83 @@
+"""Controls of a run of variants: what is computed a second time, apart, to see whether the run can be believed.
+
+Controls never share a batch with the variants that are asked for: whether it was a run's turn to be checked changes no
+number of it.
+"""
+
+import torch
+from torch import Tensor
+
+from looprop.models.agreement import rounding
+from looprop.removal.shortcuts.choose import Shortcut
+from looprop.removal.trust import (
+    Disagreement,
+    allowed_error,
+    booked,
+    drop_batches,
+    due,
+    first_use,
+    sentinels,
+    used,
+)
+from looprop.removal.variants import Variants
+
+
+def check_shortcut(variants: Variants, shortcut: Shortcut, rows: Tensor, parts: Tensor) -> int:
+    """Raise `Disagreement` where the intact input, by the same shortcut, is not the model's prediction, or where one of
+    the variants (M, T) is another one by plain masking. How many variants were computed again.
+
+    parts: (M, P) of the variants' values, by the shortcut.
+    """
+    subject = variants.subject
+    if not due(subject, shortcut.name, len(rows)):
+        used(subject, shortcut.name)
+        return 0
+    chosen = sentinels(rows, new=first_use(subject, shortcut.name))
+    used(subject, shortcut.name)
+    with booked(subject, passes=1 + len(chosen)):
+        values = variants.totals(parts)
+        own = float(variants.totals(variants.run(shortcut, _intact(rows)))[0])
+        change = float((values - subject.output).abs().max())
+        allowed = allowed_error(subject.size, change, subject.dtype)
+        if not abs(own - subject.output) <= allowed:
+            raise Disagreement(f"the intact input gives {own:.6g}, the model itself {subject.output:.6g}")
+        for i in chosen:
+            wanted = float(variants.totals(variants.run(None, rows[i : i + 1]))[0])
+            if not abs(float(values[i]) - wanted) <= allowed:
+                raise Disagreement(f"a variant gives {float(values[i]):.6g}, plain masking {wanted:.6g}")
+    return 1 + len(chosen)
+
+
+def check_plain(variants: Variants, rows: Tensor, parts: Tensor) -> tuple[Tensor, int]:
+    """The parts (M, P) of the values of variants (M, T), run one by one where their batch changed them; raise where the
+    intact input, run as a variant, is not the model's prediction. And how many variants were computed again.
+    """
+    subject = variants.subject
+    name = f"plain {variants.removal} {len(rows)}"
+    if not due(subject, name, len(rows)):
+        used(subject, name)
+        return parts, 0
+    with booked(subject, passes=2):
+        apart = subject.adapter.takes_batches and _depends_on_batch(variants, rows, variants.totals(parts))
+    if apart:
+        drop_batches(subject.adapter)
+        parts = variants.run_plainly(rows)
+    with booked(subject):
+        own = float(variants.totals(variants.run_plainly(_intact(rows)))[0])
+        subject.check_route(own, f"with nothing removed (removal={variants.removal!r})")
+    used(subject, name)  # a run that was refused does not count
+    return parts, 2 if len(rows) > 1 else 1
+
+
+def _depends_on_batch(variants: Variants, rows: Tensor, values: Tensor) -> bool:
+    """Is a variant answered otherwise in the batch than alone?"""
+    if len(rows) == 1:
+        return False
+    (chosen,) = sentinels(rows, new=False)
+    alone = float(variants.totals(variants.run_plainly(rows[chosen : chosen + 1]))[0])
+    size = max(variants.subject.size, abs(alone))
+    return abs(alone - float(values[chosen])) > rounding(size, variants.subject.dtype)
+
+
+def _intact(rows: Tensor) -> Tensor:
+    return torch.ones_like(rows[:1])

@@ -1,0 +1,189 @@
+"""Shortcuts are trusted where they were proven, watched while they are used, and dropped for good once they are wrong.
+
+Shortcuts of removal, carried rows, batches under rules and the cut line of integrated gradients all run under
+`guarded`. Outside of `models/` only this module reads the ledger. `docs/what-is-checked.md` says what is checked when,
+and how far apart numbers may be.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+from zlib import crc32
+
+import torch
+from torch import Tensor
+
+from looprop.models.adapter import Adapter
+from looprop.models.agreement import AGREEMENT, least_rounding, rounding
+from looprop.models.checking import out_of_memory
+from looprop.models.ledger import BATCHES, Situation
+from looprop.models.program import Program, program_of
+from looprop.models.subject import Subject
+
+# A shortcut is taken only where it agrees with the plain way to AGREEMENT, relative to the size of the values, and to
+# this share of what the removals change: a shortcut that drops a term is off by about that much.
+SHARE = 1e-3
+# A check costs more than this share of a run of fewer variants: then only every so many-th run is checked, of programs
+# that do the same with every input; others are run plainly.
+FEW_VARIANTS, EVERY = 20, 8
+# A model that takes so many ways through its operations is run plainly: each would have to be proven.
+MOST_PATHS = 16
+
+T = TypeVar("T")
+
+
+class Disagreement(Exception):
+    """A shortcut and the plain way do not agree."""
+
+
+def guarded(
+    subject: Subject,
+    name: str,
+    *,
+    prove: Callable[[], bool] | None,
+    run: Callable[[], T],
+    plain: Callable[[str], T],
+) -> T:
+    """The result of a shortcut where it holds, else that of the plain way.
+
+    prove: does the shortcut agree with the plain way on this input? Asked once per situation, and for longer inputs;
+    None where that was asked before.
+    run: takes the shortcut; raises `Disagreement` where a check fails. plain: is given the reason why the shortcut was
+    dropped just now, "" where it was not taken. Where the plain way fails as well, the shortcut is not at fault.
+    """
+    if not allows(subject, name, prove):
+        return plain("")
+    try:
+        return run()
+    except Disagreement as found:
+        reason = str(found)
+    except Exception as error:  # whatever a model raises when it is run in a way that it was not made for
+        if out_of_memory(error.__cause__ or error):
+            raise
+        reason = f"{type(error).__name__}: {error}"
+    result = plain(reason)
+    drop(subject, name, reason)
+    return result
+
+
+def allows(subject: Subject, name: str, prove: Callable[[], bool] | None) -> bool:
+    """Is a shortcut proven for inputs like this one, and was it never wrong?
+
+    Proven once per sequence of operations and order of magnitude of the length, and again for every longer input: a
+    window ends somewhere.
+    """
+    ledger, length = subject.adapter.ledger, len(subject.encoded)
+    if name in ledger.dropped or prove is None:
+        return name not in ledger.dropped
+    situation = Situation(subject.path, length.bit_length(), subject.answer_rows)
+    proofs = ledger.proofs.setdefault((name, situation), {})
+    known = dict(proofs)  # a copy: other threads may prove, too
+    if not all(known.values()):
+        return False
+    if length > max(known, default=0):
+        with booked(subject):
+            proofs[length] = known[length] = prove()
+    return known.get(length, True)
+
+
+def is_dropped(adapter: Adapter, name: str) -> str | None:
+    """Why a shortcut was dropped; None where it was not."""
+    return adapter.ledger.dropped.get(name)
+
+
+def drop(subject: Subject, name: str, reason: str) -> None:
+    """Never take a shortcut again on this version of the model, and look anew for the rows that the answer is read
+    from.
+    """
+    subject.adapter.ledger.drop(name, reason)
+    subject.cache.answer_rows = None
+
+
+def drop_batches(adapter: Adapter) -> None:
+    """The rows of a batch depend on each other: run each input alone from now on."""
+    adapter.ledger.dropped[BATCHES] = "an input is answered otherwise in a batch than alone"
+
+
+def first_use(subject: Subject, name: str) -> bool:
+    """Was a way of running variants never used before on inputs of this path?"""
+    return (name, subject.path) not in subject.adapter.ledger.runs
+
+
+def due(subject: Subject, name: str, variants: int) -> bool:
+    """Is it this run's turn to be checked: one of many variants, the first of its kind, or every eighth?"""
+    return variants >= FEW_VARIANTS or subject.adapter.ledger.runs.get((name, subject.path), 0) % EVERY == 0
+
+
+def used(subject: Subject, name: str) -> None:
+    """Count one use of a way of running variants."""
+    subject.adapter.ledger.count(name, subject.path)
+
+
+def once(subject: Subject, name: Hashable, find: Callable[[], T]) -> T:
+    """What is found out about the model by trying it on an input, once per version of the model."""
+
+    def found() -> T:
+        with booked(subject):
+            return find()
+
+    return subject.adapter.ledger.once(name, found)
+
+
+@contextmanager
+def booked(subject: Subject, passes: float = 0.0) -> Iterator[None]:
+    """Whatever runs inside is a check: its time and its forward passes are not the method's."""
+    checks, start, before = subject.cache.checks, time.perf_counter(), subject.cache.checks.seconds
+    try:
+        yield
+    finally:
+        checks.seconds = before + time.perf_counter() - start  # checks inside of checks count once
+        checks.passes += passes
+
+
+def sentinels(rows: Tensor, *, new: bool) -> list[int]:
+    """The variants (M, T) that are also computed plainly: drawn by what they are, so that a run repeats itself.
+
+    Every fourth run takes an end instead; a run of a kind that is new takes both ends besides.
+    """
+    drawn = crc32(rows.numpy().tobytes())
+    one = drawn // 8 % len(rows) if drawn % 4 else (0, len(rows) - 1)[drawn // 4 % 2]
+    return sorted({one, 0, len(rows) - 1} if new else {one})
+
+
+def allowed_error(size: float, change: float, dtype: torch.dtype) -> float:
+    """How far a shortcut may be from the plain way, for logits of a size that removals change by so much."""
+    return min(rounding(size, dtype, relative=AGREEMENT), max(SHARE * change, least_rounding(size, dtype)))
+
+
+def program(subject: Subject) -> Program:
+    """What kind of program the input runs; looked at once per sequence of operations."""
+    ledger = subject.adapter.ledger
+    name = ("program", subject.path)
+    paths = [other for other in ledger.found if isinstance(other, tuple) and other[0] == "program"]
+    if not subject.path or (name not in paths and len(paths) >= MOST_PATHS):
+        return Program(decides=True, reads_ids=True)
+
+    def look() -> Program:
+        sites, positions = attention_sites_of(subject), subject.target.positions
+        return program_of(subject.adapter, subject.encoded, sites=sites, read=subject.rows_read, positions=positions)
+
+    return once(subject, name, look)
+
+
+def attention_sites_of(subject: Subject) -> int:
+    """How many attention sites the input meets; 0 where the engine cannot tell."""
+    try:
+        return subject.adapter.attention_sites(subject.encoded)
+    except Exception:  # not known to the engine, or too large for it: its last attention is not known
+        return 0
+
+
+def batch_limit(adapter: Adapter) -> int | None:
+    """How many positions fit into one batch, where memory allowed fewer than is usual."""
+    return adapter.ledger.batch_positions
+
+
+def limit_batches(adapter: Adapter, positions: int | None) -> None:
+    """From now on batches of this model hold at most so many positions."""
+    adapter.ledger.batch_positions = positions

@@ -1,0 +1,127 @@
+"""Running many variants of one input, in batches that fit."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+from looprop.errors import LoopropError, ModelError
+from looprop.models.adapter import Removal
+from looprop.models.checking import out_of_memory
+from looprop.models.subject import Subject
+from looprop.removal.batching import fill, pack, run_halving
+from looprop.removal.plain import Runner, plain_runner
+from looprop.removal.shortcuts.choose import Shortcut
+from looprop.removal.trust import batch_limit, drop_batches, limit_batches
+
+# Positions per batch: enough to fill the matrix products; on a CPU few enough for its caches.
+ON_CPU, ELSEWHERE = 1024, 16_384
+
+
+class Variants:
+    """Kept positions (M, T) of one input -> the parts (M, P) of the target's values.
+
+    rough: run in bfloat16. batch_positions: how many positions one batch may hold; None takes what suits the device.
+    """
+
+    def __init__(self, subject: Subject, removal: Removal, *, rough: bool, batch_positions: int | None) -> None:
+        self.subject, self.removal, self.rough = subject, removal, rough
+        self.device = next(iter(subject.encoded.inputs.values())).device
+        usual = ON_CPU if self.device.type == "cpu" else ELSEWHERE
+        self.batch_positions = batch_positions or min(usual, batch_limit(subject.adapter) or usual)
+        self.plain: Runner = plain_runner(subject, removal)
+
+    def totals(self, parts: Tensor) -> Tensor:
+        """The target's values from their parts: (M, P) -> (M,)."""
+        return self.subject.target.total(parts)
+
+    def run_plainly(self, rows: Tensor) -> Tensor:
+        """By plain removal; one by one where a model does not take a batch of variants."""
+        adapter = self.subject.adapter
+        try:
+            return self.run(None, rows)
+        except LoopropError:
+            raise
+        except Exception as error:  # whatever a model raises for a batch, or for an input with something removed
+            if not adapter.takes_batches or out_of_memory(error.__cause__ or error):
+                raise self._named(error) from error
+        drop_batches(adapter)
+        try:
+            return self.run(None, rows)
+        except LoopropError:
+            raise
+        except Exception as error:
+            raise self._named(error) from error
+
+    def _named(self, error: Exception) -> Exception:
+        """What a model raises where something is removed, as an error that names it."""
+        if out_of_memory(error.__cause__ or error):
+            return error
+        name = self.subject.adapter.name
+        return ModelError(f"{name} cannot be run with features removed, {type(error).__name__}: {error}")
+
+    def run(self, shortcut: Shortcut | None, rows: Tensor) -> Tensor:
+        """By a shortcut, or plainly (None), in batches that fit."""
+        runner = self.plain if shortcut is None else shortcut.runner
+        target = self.subject.target
+        parts = torch.zeros(len(rows), len(target.index) if target.continuation else 1, dtype=torch.float64)
+        for batch in self._batches(shortcut, rows):
+            each = min(rows.shape[1], self.batch_positions // len(batch))  # positions, at most
+            parts[batch] = run_halving(
+                batch,
+                lambda part: self._run_batch(runner, rows[part]),
+                lambda fewer, each=each: self._remember(each * fewer),  # type: ignore[misc]
+            )
+        return parts
+
+    def read(self, logits: Tensor, keep: Tensor) -> Tensor:
+        """The parts (M, P) of the values of variants (M, T) from their logits, which must be numbers."""
+        parts = self.subject.target.parts(logits.float() if self.rough else logits).double().cpu()
+        if not torch.isfinite(parts).all():
+            row = int((~torch.isfinite(parts)).nonzero()[0, 0])
+            removed = [self.subject.encoded.names[i] for i in (~keep[row]).nonzero()[:, 0].tolist()]
+            name = self.subject.adapter.name
+            raise ModelError(f"{name} answers with NaN or infinite logits when {removed[:8]} is removed")
+        return parts
+
+    def _run_batch(self, runner: Callable[[Tensor], Tensor], keep: Tensor) -> Tensor:
+        with self._cast():
+            logits = runner(keep.to(self.device))
+        if len(logits) != len(keep):
+            name = self.subject.adapter.name
+            raise ModelError(f"{name} answers a batch of {len(keep)} inputs with {len(logits)} rows of logits")
+        return self.read(logits, keep)
+
+    def _cast(self) -> AbstractContextManager[object]:
+        return torch.autocast(self.device.type, torch.bfloat16) if self.rough else nullcontext()
+
+    def _remember(self, positions: int) -> None:
+        """Memory ran out: from now on batches of this model hold no more than what is tried next."""
+        self.batch_positions = max(1, min(self.batch_positions, positions))
+        limit_batches(self.subject.adapter, self.batch_positions)
+
+    def _batches(self, shortcut: Shortcut | None, rows: Tensor) -> list[list[int]]:
+        """Which variants are run together, by how many positions each takes."""
+        if shortcut is None and self.removal == "delete":
+            lengths = [int(n) for n in rows.sum(1)]
+            # What is cut out leaves different lengths: never one batch, since padding may reach a model's answer.
+            return self._packed(lengths, lengths)
+        if shortcut is None:
+            lengths = [self.subject.adapter.batch_positions(self.subject.encoded)] * len(rows)
+            return self._packed(lengths, [0] * len(rows))
+        lengths = shortcut.lengths(rows).tolist()
+        if not shortcut.padded:
+            return list(fill(lengths, self.batch_positions))
+        if shortcut.columns:
+            # Few rows of its own, but its attention reads the whole sequence.
+            lengths = [max(length, rows.shape[1] // 8) for length in lengths]
+        return self._packed(lengths, [0] * len(lengths))
+
+    def _packed(self, lengths: list[int], apart: list[int]) -> list[list[int]]:
+        """Batches of one value of `apart` each."""
+        batches = []
+        for value in dict.fromkeys(apart):
+            own = [i for i, of in enumerate(apart) if of == value]
+            batches += [[own[b] for b in batch] for batch in pack([lengths[i] for i in own], self.batch_positions)]
+        return batches

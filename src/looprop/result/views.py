@@ -1,0 +1,224 @@
+"""What is shown of explanations: their headline and facts, their features as a strip, several of them side by side."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from looprop.display.data import Picture, Strip, number
+from looprop.display.headline import chance, headline, residual_said
+from looprop.display.pictures import fits
+from looprop.display.strips import View
+from looprop.errors import DataError
+from looprop.naming import split_name
+from looprop.result.codec import from_data
+
+if TYPE_CHECKING:
+    from looprop.result.explanation import Explanation
+
+LONGEST = 140
+"""At most so many characters of a text stand in a subtitle."""
+MOST_PATCHES = 4096
+"""Of an image, in a row or a column."""
+
+
+def strip_of(e: "Explanation", *, r: float | None = None) -> Strip:
+    """The features of an explanation; `r` is its correlation with leave-one-out."""
+    count = len(e.features)
+    return Strip(
+        features=e.features,
+        scores=e.scores.tolist(),
+        special=e.special,
+        joined=[False, *(_continues(e, i) for i in range(1, count))] if count else [],
+        breaks=[0, *(_breaks(e, i) for i in range(1, count))] if "\n" in e.text and count else (),
+        outside_scale=frozenset(i for i, outside in enumerate(e.outside_scale) if outside),
+        name=e.method,
+        facts=_facts(e),
+        r=r,
+        known=e.check.known if e.check is not None and not e.check.itself else {},
+        verdict="" if e.check is None else e.check.verdict,
+        alike=e.details.get("kind") not in ("weight", "none"),
+        picture=_picture(e.details.get("picture"), count),
+    )
+
+
+def view_of(e: "Explanation", *, r: float | None = None) -> View:
+    """Tokens and, where words have several pieces, words."""
+    words = e.words()
+    return View(strip_of(e, r=r), strip_of(words, r=r) if len(words.features) < len(e.features) else None)
+
+
+def title_of(e: "Explanation") -> str:
+    """What a person would say of it."""
+    view = view_of(e)
+    kind, nothing = str(e.details.get("kind", "effect")), e.check is not None and e.check.matters is False
+    return headline(target_said(e), view.words or view.tokens, kind=kind, nothing_matters=nothing, output=e.output)
+
+
+def target_said(e: "Explanation") -> str:
+    """The target in words; a contrast is one class rather than another."""
+    label = str(e.label)
+    return label.replace(" - ", " rather than ", 1) if isinstance(e.target, tuple) else label.strip() or label
+
+
+def subtitle_of(e: "Explanation") -> str:
+    """The method, the model and the beginning of the text."""
+    by = f"by {e.method}" + (f" on {e.model}" if e.model else "")
+    text = shortened(e.text)
+    return f"{by}: {text}" if text else by
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text, on one line."""
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def footer_of(e: "Explanation") -> str:
+    """How scores are read, and the options in force."""
+    flat = {name: value for name, value in e.options.items() if not isinstance(value, Mapping)}
+    for inside in (value for value in e.options.values() if isinstance(value, Mapping)):
+        flat |= inside
+    options = ", ".join(f"{name} {value}" for name, value in flat.items() if str(value) not in ("None", "[]"))
+    return f"Scores above zero speak for the target.{' Options: ' + options + '.' if options else ''}"
+
+
+def note_of(e: "Explanation") -> str:
+    """A sentence on what the scores are, where they are not what their name says."""
+    if e.check is not None and e.check.itself and split_name(e.method)[0] != "loo":
+        return "This text is short enough: exact leave-one-out is the cheaper way here, and these are its values."
+    return ""
+
+
+def cut_said(e: "Explanation") -> str:
+    """What there is to say of a text of which a part was cut off; nothing where it is whole."""
+    read = _tokens_read(e)
+    return f"The text was cut to what the model takes: {read} tokens are read." if read else ""
+
+
+def _tokens_read(e: "Explanation") -> str:
+    """How many of how many tokens of a text that was cut."""
+    cut = e.details.get("truncated")
+    counts = [cut.get(name) for name in ("kept", "of")] if isinstance(cut, Mapping) else [None]
+    return " of ".join(f"{count:,}" for count in counts) if all(type(count) is int for count in counts) else ""
+
+
+def _facts(e: "Explanation") -> list[tuple[str, str]]:
+    facts = [("model", e.model), ("method", e.method), ("target", e.label)]
+    facts.append(("tokens read", _tokens_read(e)))
+    probability = e.details.get("probability")
+    if isinstance(probability, float) and 0 <= probability <= 1:
+        facts.append(("probability", chance(probability)))
+    facts.append(("log-probability" if e.details.get("log_probability") else "output", number(e.output)))
+    facts.append(("sum of scores", number(float(e.scores.sum()))))
+    facts += [("left over", residual_said(e.residual, e.output))] if e.residual is not None else []
+    facts += [("cost", _cost(e))] if e.cost > 0 else []  # not if it is NaN, either
+    facts += [("time", _time(e.seconds))] if e.seconds > 0 else []
+    if e.check is not None:
+        facts += [("r to leave-one-out", e.check.verdict), ("removed by", e.check.removal)]
+    instead = e.details.get("instead_of")
+    facts += [(f"instead of {m}", str(why)) for m, why in instead.items()] if isinstance(instead, Mapping) else []
+    return [(name, value) for name, value in facts if value]
+
+
+def _cost(e: "Explanation") -> str:
+    check = f", {e.check.cost:g} of them for the check" if e.check and e.check.cost > 0 else ""
+    return f"{passes(e.cost, 'forward pass')}{check}"
+
+
+def passes(cost: float, noun: str = "pass") -> str:
+    """A number of forward passes, whole where it is.
+
+    >>> passes(11.0), passes(3.66667), passes(400.25), passes(1.0, "forward pass")
+    ('11 passes', '3.7 passes', '400 passes', '1 forward pass')
+    """
+    return _count(cost) + f" {noun}" + ("" if cost == 1 else "es")
+
+
+def _count(cost: float) -> str:
+    return f"{cost:.0f}" if cost == round(cost) or cost >= 100 else f"{cost:.1f}"
+
+
+def _time(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _continues(e: "Explanation", i: int) -> bool:
+    """Whether feature i follows the one before it without a space."""
+    before, here = e.offsets[i - 1], e.offsets[i]
+    if before is not None and here is not None and before[1] > before[0]:
+        return before[1] == here[0] and not e.text[here[0] : here[0] + 1].isspace()
+    return e.word_ids[i] is not None and e.word_ids[i] == e.word_ids[i - 1]
+
+
+def _breaks(e: "Explanation", i: int) -> int:
+    """Line breaks between feature i and the one before it, of a text whose tokens do not hold them."""
+    before, here = e.offsets[i - 1], e.offsets[i]
+    return 0 if before is None or here is None else e.text[before[1] : here[0]].count("\n")
+
+
+def _picture(given: Any, features: int) -> Picture | None:
+    """The image of an explanation; None where there is none, or what a file says of it is none."""
+    try:
+        drawn = from_data(Picture, given)
+    except DataError:
+        return None
+    patches = all(0 < count <= MOST_PATCHES for count in (drawn.rows, drawn.columns))
+    sides = all(0 < side <= 2 for side in (drawn.wide, drawn.high))
+    png = re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", drawn.png)
+    return drawn if patches and sides and png and fits(drawn, features) else None
+
+
+# ----- several of them
+
+
+def compared(group: Sequence["Explanation"], *, models: bool) -> list[View]:
+    """The views of explanations of one text. r is taken to leave-one-out and to the Shapley value of the same model and
+    target, where those are among them, special tokens left out. Where features are removed in several ways, it is the
+    leave-one-out that removes as the method does, if there is one, and its name says how. models: there are several,
+    and each is named.
+    """
+    views = []
+    removals = {e.details.get("removal") for e in group} - {None}
+    for e in group:
+        loo, shapley = (_reference(e, group, name) for name in ("loo", "shapley"))
+        r, r_shapley = (None if ref is None else e.correlation(ref, special=False) for ref in (loo, shapley))
+        facts = [("cost", passes(e.cost) + (f", {_time(e.seconds)}" if e.seconds > 0 else ""))] if e.cost > 0 else []
+        if r is None and e.check is not None:
+            facts.insert(0, ("r to leave-one-out", e.check.verdict))
+        facts += [("target", e.label)] if len({own.label for own in group}) > 1 else []
+        facts += [("removes by", str(e.details["removal"]))] if len(removals) > 1 and "removal" in e.details else []
+        name = f"{e.method} · {e.model}" if models and e.model else e.method
+        by = str(loo.details.get("removal", "")) if loo is not None and len(removals) > 1 else ""
+        shown: dict[str, Any] = {"facts": facts, "r_shapley": r_shapley, "name": name, "removal": by}
+        view = view_of(e, r=r)
+        views.append(View(replace(view.tokens, **shown), view.words and replace(view.words, **shown)))
+    return views
+
+
+def _reference(e: "Explanation", group: Sequence["Explanation"], name: str) -> "Explanation | None":
+    """The reference of that name for the same model and target, if it is among others: that which removes as the
+    method does, or any.
+    """
+    own = [o for o in group if split_name(o.method)[0] == name and (o.model, o.label) == (e.model, e.label)]
+    if len(group) < 2 or not own:
+        return None
+    removal = e.details.get("removal")
+    return next((o for o in own if removal is None or o.details.get("removal") == removal), own[0])
+
+
+def other_removal(e: "Explanation", group: Sequence["Explanation"]) -> str:
+    """What there is to say of an explanation whose r is to a leave-one-out that removes otherwise than it does."""
+    loo = _reference(e, group, "loo")
+    ours, theirs = (None if x is None else x.details.get("removal") for x in (e, loo))
+    if not ours or not theirs or ours == theirs:
+        return ""
+    return (
+        f"{e.method} estimates removal by {ours}, and its r is to a leave-one-out by {theirs}: "
+        f"loo[removal={ours}] is the one to compare it with."
+    )
+
+
+def nothing_matters(group: Sequence["Explanation"]) -> bool:
+    """Has a check of any of these found that no feature matters by itself?"""
+    return any(e.check is not None and e.check.matters is False for e in group)
