@@ -12,11 +12,12 @@ import torch
 from scipy import stats
 
 import looprop
-from evaluation.tiny import TEXTS
+from evaluation.tiny import TEXTS, tiny_model, tiny_tokenizer
 from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.evaluation import setup
 from looprop.evaluation.result import Evaluation
 from looprop.methods.base import Attribution, Method
+from looprop.methods.loo import LeaveOneOut
 from looprop.methods.registry import CATALOGUE, make_method
 from looprop.models.subject import Subject
 from looprop.workbench import Workbench
@@ -254,6 +255,28 @@ def test_the_reference_is_not_computed_twice() -> None:
         "loo": False,
         "cp-lrp": False,
     }
+
+
+def test_the_reference_pays_for_no_checks_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same removals under another name follow the reference. Once looprop has met such a text, both run the model
+    equally often; else the time of leave-one-out would be that of looprop's own checks.
+    """
+    own = looprop.load((tiny_model(), tiny_tokenizer()))
+    calls, counted = [], {"loo": [], "loo[removal=attention-mask]": []}
+    own.model.register_forward_hook(lambda *_: calls.append(1))
+    attribute = LeaveOneOut.attribute
+
+    def count(method: LeaveOneOut, subjects: Sequence[Subject]) -> list[Attribution]:
+        before = len(calls)
+        found = attribute(method, subjects)
+        counted["loo" if method.removal is None else f"loo[removal={method.removal}]"].append(len(calls) - before)
+        return found
+
+    monkeypatch.setattr(LeaveOneOut, "attribute", count)
+    looprop.evaluate(own, TEXTS[:1] * 4, list(counted), ["loo-r"])
+    reference, other = counted.values()
+    assert len(reference) == len(other) == 4
+    assert reference[1:] == other[1:]
 
 
 def test_a_setup_with_every_method_can_be_sent_to_another_process() -> None:
