@@ -7,7 +7,8 @@
 Floats are written as float.hex, prefixed "f:", so that nothing is lost and NaN equals NaN. A call that refuses is
 written as its error's class and message. An entry is "section/model/input/method"; a path inside an entry follows
 after " . ". Times, paths and versions are left out; --ignore "cost" leaves out costs in a comparison. --tolerance 1e-6
-passes over numbers that differ by so much of the largest number of the same list. Experiments read LOOPROP_DATA.
+passes over numbers that differ by so much of the largest number of their list, or of the model's output. Experiments
+read LOOPROP_DATA.
 It takes about six minutes of CPU time.
 """
 

@@ -26,13 +26,17 @@ def number(value: Any) -> float | None:
 
 
 def largest_numbers(values: dict[str, Any]) -> dict[str, float]:
-    """The largest absolute number of each list, by its path without indices."""
+    """The largest absolute number of each list, by its path without indices; at least the model's output, since scores
+    are differences of outputs and round with them.
+    """
     found: dict[str, float] = {}
+    outputs = [abs(own) for path, value in values.items() if path.endswith("output") and (own := number(value))]
+    least = max((own for own in outputs if math.isfinite(own)), default=0.0)
     for path, value in values.items():
         own = number(value)
         if own is not None and math.isfinite(own):
             place = re.sub(r"\[\d+\]", "", path)
-            found[place] = max(found.get(place, 0.0), abs(own))
+            found[place] = max(found.get(place, least), abs(own))
     return found
 
 
@@ -83,7 +87,7 @@ def compare(one: str, other: str, ignore: str, limit: int, tolerance: float = 0.
     if len(differing) > limit:
         print(f"and {len(differing) - limit} more entries: --limit shows them")
     if tolerated:
-        print(f"tolerated differences of at most {tolerated:.3g} of the largest number of the same list")
+        print(f"tolerated differences of at most {tolerated:.3g} of the largest number of a list or the output")
     total = sum(not (skip and skip.search(key)) for key in before.keys() | after.keys())
     if differing:
         print(
