@@ -22,6 +22,8 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def number(value: Any) -> float | None:
     if isinstance(value, str) and value.startswith("f:"):
         return float.fromhex(value[2:])
+    if isinstance(value, str) and re.fullmatch(r"-?\d+\.\d+(e-?\d+)?", value):  # a cell of a table
+        return float(value)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
