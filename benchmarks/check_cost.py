@@ -52,8 +52,8 @@ def unchecked() -> Iterator[None]:
     never = 10**9
     with (
         patch("looprop.models.adapter.PathMode", _NoPath),
-        patch("looprop.removal.checked.FEW_VARIANTS", never),
-        patch("looprop.removal.checked.EVERY", never),
+        patch("looprop.removal.trust.FEW_VARIANTS", never),
+        patch("looprop.removal.trust.EVERY", never),
     ):
         yield
 

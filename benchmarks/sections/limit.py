@@ -2,12 +2,11 @@
 same shapes.
 """
 
-from looprop.removal.checked import ON_CPU
-
 from benchmarks import cases
 from benchmarks.exchange import load_model
 from benchmarks.sections import Row, Sizes
 from benchmarks.team import OURS, Team, Turn
+from looprop.removal.variants import ON_CPU
 
 
 def operations(layers: int, width: int, tokens: int) -> float:
