@@ -93,7 +93,7 @@ def test_batches_keep_to_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda _, args, kwargs: sizes.append(kwargs["input_ids"].numel()) if torch.is_grad_enabled() else None,
         with_kwargs=True,
     )
-    from looprop.methods import propagating
+    from looprop.methods.parts import propagating
 
     monkeypatch.setattr(propagating.batches, "__defaults__", (30,))
     try:

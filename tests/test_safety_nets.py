@@ -171,6 +171,16 @@ def test_sentinels_catch_a_shortcut_that_is_right_only_with_nothing_removed() ->
         np.testing.assert_allclose(bench.set_function(item, target=1)(keep), values(model, item, keep), atol=1e-8)
 
 
+def test_an_end_is_looked_at_besides_a_drawn_variant_and_not_instead() -> None:
+    """At both ends this shortcut happens to be right: every fourth text had nothing else looked at."""
+    for length in range(24, 34):
+        model = EmbeddingsOfAll()
+        bench = looprop.load((model, TOKENIZER))
+        bench.explain(text(length=length), "loo", target=1)
+        item = text(MARK, length=length)
+        np.testing.assert_allclose(bench.explain(item, "loo", target=1).scores, leave_one_out(model, item), atol=1e-8)
+
+
 @pytest.mark.parametrize("other", [5, 11, 17])
 def test_the_intact_input_catches_a_shortcut_that_is_wrong_on_one_variant(other: int) -> None:
     model, item = RowsOfAllWithKey(), text(MARK, KEY)

@@ -5,6 +5,8 @@ What a method has computed of leave-one-out itself counts, at no cost: it lies i
 
 import hashlib
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +36,14 @@ def checked(subject: Subject, measured: Measured, method: Method, check: int | N
     only where the method has computed leave-one-out of every feature.
     """
     assert measured.scores is not None
-    scores, removal = measured.scores, removal_of(subject, method)
+    scores, removal = measured.scores, removal_of(subject, method, measured.options)
     computed = subject.cache.values.get((removal, "float32"))
     if check is None and (computed is None or len(computed.by_subset) < len(scores)):
         return None
     if not np.isfinite(scores).all() or len(scores) < MINIMUM_FEATURES:
         return None if check is None else _nothing_to_say(removal)
+    if check is None and len(measured.details.get("known", ())) == len(scores):
+        return _itself(scores, removal)
     value = SetFunction(subject, removal=removal)
     without = ~np.eye(len(scores), dtype=bool)  # row i leaves feature i out
     own = np.flatnonzero(value.is_known(without))
@@ -56,7 +60,8 @@ def checked(subject: Subject, measured: Measured, method: Method, check: int | N
     whole = None if check is None else _matters(subject, value, places, truth)
     # True values that the method put into its scores say nothing of its other scores.
     told = {*own.tolist(), *measured.details.get("known", ())}
-    put_in = [i for i, t in zip(places.tolist(), truth, strict=True) if i in told and _same(subject, scores[i], t)]
+    same = np.abs(scores[places] - truth) <= rounding(subject.size, subject.dtype)
+    put_in = [i for i, is_it in zip(places.tolist(), same, strict=True) if is_it and i in told]
     found = estimate_r(scores, places.tolist(), truth, apart=[*apart, *put_in], seed=seed)
     return Check(
         r=found.r,
@@ -74,15 +79,22 @@ def checked(subject: Subject, measured: Measured, method: Method, check: int | N
     )
 
 
+def _itself(scores: NDArray[np.float64], removal: Removal) -> Check:
+    """The check of scores that are leave-one-out."""
+    r = 1.0 if np.ptp(scores) > 0 else float("nan")
+    known: dict[str, Any] = {"places": tuple(range(len(scores))), "values": tuple(scores.tolist())}
+    return Check(r, r, r, CONFIDENCE, **known, bought=0, cost=0.0, removal=removal, exact=True, itself=True)
+
+
 def _nothing_to_say(removal: Removal) -> Check:
     """The check of scores that have no r."""
     nan = float("nan")
     return Check(nan, nan, nan, CONFIDENCE, (), (), bought=0, cost=0.0, removal=removal, exact=False)
 
 
-def removal_of(subject: Subject, method: Method) -> Removal:
+def removal_of(subject: Subject, method: Method, options: Mapping[str, Any]) -> Removal:
     """How features are removed where a method is checked: as it removes them itself, or by the default of the input."""
-    removal: Removal = method.options.get("removal") or method.removes_by or subject.adapter.removals[0]
+    removal: Removal = options.get("removal") or method.removes_by or subject.adapter.removals[0]
     return removal
 
 
@@ -102,10 +114,6 @@ def seed_of(subject: Subject) -> int:
     """The seed of the lot, from what is explained: the text, the names of its tokens, the target."""
     content = json.dumps([subject.encoded.text, list(subject.encoded.names), subject.target.label])
     return int.from_bytes(hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()[:8], "big")
-
-
-def _same(subject: Subject, score: float, truth: float) -> bool:
-    return abs(score - truth) <= rounding(subject.size, subject.dtype)
 
 
 def _special(subject: Subject, places: Places) -> NDArray[np.bool_]:

@@ -97,7 +97,7 @@ class _Search:
         """Leave-one-out of some groups."""
         parts = tuple(tuple(positions) for positions, _ in groups)
         inside = {p for positions in parts for p in positions}
-        fixed = frozenset(p for p in range(len(self.subject.encoded)) if p not in inside)
+        fixed = frozenset(p for p in range(self.subject.length) if p not in inside)
         own = replace(self.subject, encoded=replace(self.subject.encoded, fixed=fixed), features=parts)
         value = SetFunction(own, removal=self.removal)
         scores = self.subject.output - value(~np.eye(len(parts), dtype=bool))
@@ -174,7 +174,7 @@ def _levels(subject: Subject, levels: Sequence[str] | None, within: Within) -> t
 def _result(search: _Search, pieces: list[Piece], reasons: dict[tuple[int, ...], str], limits: Limits) -> Explanation:
     subject = search.subject
     inside = {p for piece in pieces for p in piece.positions}
-    fixed = frozenset(p for p in range(len(subject.encoded)) if p not in inside)
+    fixed = frozenset(p for p in range(subject.length) if p not in inside)
     shown = replace(
         subject,
         encoded=replace(subject.encoded, fixed=fixed),
@@ -194,7 +194,8 @@ def _result(search: _Search, pieces: list[Piece], reasons: dict[tuple[int, ...],
         "removal": search.report,
     }
     scores, seconds = np.array([piece.score for piece in pieces]), time.perf_counter() - search.start
-    measured = Measured(scores, float(search.removals), seconds, details=details)
-    found = explanation_of(shown, measured, LeaveOneOut(removal=search.removal))
+    method = LeaveOneOut(removal=search.removal)
+    measured = Measured(scores, float(search.removals), seconds, details=details, options=method.options)
+    found = explanation_of(shown, measured, method)
     options = {"levels": list(search.levels), "removal": search.removal, **vars(limits)}
     return replace(found, method="coarse-to-fine", options=options)

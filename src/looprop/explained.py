@@ -1,6 +1,6 @@
 """What a method says of a subject, with the names of its features: an explanation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from looprop.measure import Measured, ask
 from looprop.methods.base import Method
 from looprop.methods.default import by_default
 from looprop.models.answer_text import said_of
-from looprop.models.subject import Subject, named_features
+from looprop.models.subject import Subject
 from looprop.result.check import Check
 from looprop.result.explanation import Explanation
 from looprop.result.explanations import Explanations
@@ -29,7 +29,11 @@ def explain_subjects(subjects: Sequence[Subject], method: Method | None, *, chec
 
 def _explained(subjects: Sequence[Subject], method: Method, check: int | None) -> Explanations:
     found = zip(subjects, ask(method, subjects), strict=True)
-    return Explanations(explanation_of(s, own, method, checked(s, own, method, check)) for s, own in found)
+    # Without a wish a check is made where the method has computed leave-one-out of every feature.
+    wanted = ((s, own, check is not None or bool(s.cache.values)) for s, own in found)
+    return Explanations(
+        explanation_of(s, own, method, checked(s, own, method, check) if wants else None) for s, own, wants in wanted
+    )
 
 
 def explanation_of(
@@ -54,28 +58,44 @@ def explanation_of(
         cost=found.cost + (check.cost if check is not None else 0.0),
         seconds=found.seconds,
         model=subject.adapter.name,
-        options=method.options,
-        details={**found.details, **_about(subject, method)},
+        options=found.options,
+        details={**found.details, **_about(subject, method, found.options)},
         # The first token of a causal model is an attention sink: by itself it is shown, but not on the colour scale.
         outside_scale=[subject.adapter.causal and group == (0,) and len(groups) > 1 for group in groups],
         check=check,
     )
 
 
-def _about(subject: Subject, method: Method) -> dict[str, Any]:
+def named_features(subject: Subject) -> tuple[list[tuple[int, int] | None], list[str]]:
+    """Which characters each feature holds, None where it has none, and what it is called."""
+    encoded = subject.encoded
+    spans: list[tuple[int, int] | None] = list(subject.spans or ())
+    for group in subject.features if subject.spans is None else ():
+        own = [s for i in group if (s := encoded.offsets[i]) is not None]
+        spans.append((min(s[0] for s in own), max(s[1] for s in own)) if own else None)
+    if subject.names is not None:
+        return spans, list(subject.names)
+    names = []
+    for group, span in zip(subject.features, spans, strict=True):
+        whole = encoded.text[slice(*span)] if span else " ".join(encoded.names[i] for i in group)
+        names.append(encoded.names[group[0]] if len(group) == 1 else whole)
+    return spans, names
+
+
+def _about(subject: Subject, method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
     """What a result says beside its scores: what they mean, how features are removed where the method removes any, how
     likely the target is, how much of a text was cut, and what an image looks like.
     """
     about: dict[str, Any] = {"kind": method.kind} if hasattr(method, "kind") else {}
-    if "removal" in method.options or method.removes_by:
-        about["removal"] = removal_of(subject, method)
+    if "removal" in options or method.removes_by:
+        about["removal"] = removal_of(subject, method, options)
     if subject.target.continuation:
         about["log_probability"] = True
     if subject.encoded.cut is not None:
         about["truncated"] = dict(zip(("kept", "of"), subject.encoded.cut, strict=True))
     if (probability := subject.probability) is not None:
         about["probability"] = probability
-    if drawn := subject.adapter.picture(subject.encoded):
+    if subject.adapter.draws and (drawn := subject.adapter.picture(subject.encoded)):
         about["picture"] = {**drawn, "cells": [list(group) for group in subject.features]}
     return {**about, **subject.about}
 

@@ -5,11 +5,12 @@ import time
 import numpy as np
 
 from looprop.errors import InputError
+from looprop.explained import named_features
 from looprop.games.interactions import candidate_pairs, pair_interactions
 from looprop.games.values import first_marginals, last_marginals
 from looprop.methods.parts.players import Keep, check_game_options, players_of
 from looprop.models.adapter import Removal
-from looprop.models.subject import Subject, named_features
+from looprop.models.subject import Subject
 from looprop.result.pairs import ALL, Interactions
 
 MOST = 120

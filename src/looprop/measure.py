@@ -26,7 +26,7 @@ class Measured:
 
     cost: in forward passes, counted by the method. seconds: its time, a share of the call's where several subjects were
     asked at once. checks: the time and the passes of what was computed a second time to be checked, which are not the
-    method's. warnings: what was said on the way. error: why
+    method's. options: of the method. warnings: what was said on the way. error: why
     there are no scores; raised: the exception, if that was one.
     """
 
@@ -36,6 +36,7 @@ class Measured:
     residual: float | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     checks: Checks = field(default_factory=Checks)
+    options: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: str = ""
     raised: BaseException | None = None
@@ -75,16 +76,19 @@ def ask(
     blank = Measured(
         seconds=elapsed / len(subjects) - checks.seconds,
         checks=checks,
+        options=method.options,
         warnings=tuple(str(one.message) for one in said or ()),
         raised=raised,
         error="" if raised is None else error_of(raised),
     )
-    return [blank if own is None else _filled(blank, own) for own in attributions]
-
-
-def _filled(blank: Measured, own: Attribution) -> Measured:
-    scores = np.asarray(own.scores, dtype=np.float64)
-    return replace(blank, scores=scores, cost=float(own.cost), residual=own.residual, details=own.details)
+    found = []
+    for own in attributions:
+        if own is None:
+            found.append(blank)
+        else:
+            scores, cost = np.asarray(own.scores, dtype=np.float64), float(own.cost)
+            found.append(replace(blank, scores=scores, cost=cost, residual=own.residual, details=own.details))
+    return found
 
 
 def error_of(error: BaseException) -> str:

@@ -184,7 +184,8 @@ class Workbench:
         output: "each" explains every token of an answer (or of a continuation) by itself: a matrix of features and
             tokens. Its removals are those of the whole answer, and relevance takes one forward pass for all tokens.
         """
-        check_count(check)
+        if check is not None:
+            check_count(check)
         chosen = make_method(method or DEFAULT, **options) if method is not None or options else None
         if output not in ("sum", "each"):
             raise UnknownNameError("output", str(output), ("sum", "each"))

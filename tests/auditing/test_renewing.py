@@ -31,8 +31,8 @@ def test_an_adapter_that_was_used_is_renewed_to_one_that_was_not(family: str) ->
     renewed = used.renewed()
     assert not known(renewed.ledger)
     assert type(renewed) is type(used)
-    assert {name: value for name, value in vars(renewed).items() if name != "ledger"} == {
-        name: value for name, value in vars(used).items() if name != "ledger"
+    assert {name: value for name, value in vars(renewed).items() if name not in ("ledger", "positions")} == {
+        name: value for name, value in vars(used).items() if name not in ("ledger", "positions")
     }
 
 

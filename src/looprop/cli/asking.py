@@ -209,7 +209,7 @@ def _tell_cost(subject: "Subject", method: "Method") -> None:
     count, start = len(subject.features), time.perf_counter()
     subject.adapter.predict(subject.encoded)
     each = time.perf_counter() - start
-    passes, where = method.passes(subject), f"{count} features, {len(subject.encoded)} tokens"
+    passes, where = method.passes(subject), f"{count} features, {subject.length} tokens"
     hint = "; -m looprop or -m attnlrp is cheaper, --features paragraph has fewer" if passes * each > LONG else ""
     say(f"{where}: {passes:.0f} forward passes, at most about {max(1, round(passes * each))} s{hint}")
 

@@ -1,6 +1,7 @@
 """Lines in a small chart, drawn as SVG inside the page: each with its name at its end, the others grey until picked."""
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -81,7 +82,7 @@ def _short(tick: float) -> str:
 
 def _ticks(low: float, high: float) -> list[float]:
     """Round numbers from low to high, four to six of them."""
-    size = 10.0 ** math.floor(math.log10((high - low) / 4))
+    size = 10.0 ** math.floor(math.log10(max((high - low) / 4, sys.float_info.min)))
     step = next(size * m for m in (1, 2, 2.5, 5, 10) if (high - low) / (size * m) <= 5)
     first = math.ceil(low / step - 1e-9)
     count = math.floor(high / step + 1e-9) - first

@@ -46,9 +46,7 @@ class PathMode(InterceptMode):
     give the same.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.path = 0
+    path = 0
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The model's own call."""

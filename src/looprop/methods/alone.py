@@ -19,7 +19,7 @@ class Alone(GameMethod):
     def passes(self, subject: Subject) -> float:
         """Of every feature its own row and those that stay."""
         special, count = sum(subject.special), len(subject.features)
-        return ((count - special) * (1 + special) + special) / len(subject.encoded)
+        return ((count - special) * (1 + special) + special) / subject.length
 
     def play(self, subject: Subject, players: Players) -> Attribution:
         """One score per feature."""

@@ -108,7 +108,7 @@ class IntegratedGradients(Method):
     def _along(self, line: Line, places: Tensor) -> Tensor:
         """The gradient summed over places of the line, in batches that fit."""
         subject = line.subject
-        size = max(1, self.tokens // len(subject.encoded)) if subject.adapter.takes_batches else 1
+        size = max(1, self.tokens // subject.length) if subject.adapter.takes_batches else 1
         total = torch.zeros_like(line.end)
         for first in range(0, len(places), size):
             total += line.gradient(places[first : first + size])

@@ -87,6 +87,7 @@ class LRP(Method):
                 "what a plan gives to positions (bias='placed', rotary='halves') is read by 'libragrad' and 'pa-lrp'"
             )
         self.readout, self.plan = readout, plan
+        self._options = {"cp": self.cp, "readout": readout, "plan": plan.to_dict()}
 
     @property
     def _open(self) -> bool:
@@ -96,7 +97,7 @@ class LRP(Method):
     @property
     def options(self) -> dict[str, Any]:
         """The plan and the read-out."""
-        return {"cp": self.cp, "readout": self.readout, "plan": self.plan.to_dict()}
+        return dict(self._options)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Relevance at the embeddings, summed to features."""

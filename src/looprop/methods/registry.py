@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -96,8 +97,11 @@ def check_described(method: type[Method]) -> None:
 
 def method_class(name: str) -> type[Method]:
     """The class of a method: its file is named after it, and imported when it is asked for."""
-    if name in REGISTERED:
-        return REGISTERED[name]
+    return REGISTERED[name] if name in REGISTERED else _class_in_file(name)
+
+
+@cache
+def _class_in_file(name: str) -> type[Method]:
     module = import_module(f"looprop.methods.{check_name(name).replace('-', '_')}")
     found = [one for one in vars(module).values() if isinstance(one, type) and vars(one).get("name") == name]
     if len(found) != 1:

@@ -30,7 +30,7 @@ class ValueZeroing(Method):
 
     def passes(self, subject: Subject) -> float:
         """One for each position, and the intact input."""
-        return len(subject.encoded) + 1.0
+        return subject.length + 1.0
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """The row of the rolled-out matrix that is read out."""

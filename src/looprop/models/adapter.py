@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import torch
@@ -21,7 +22,7 @@ from looprop.intercept.attention import heads_of_one
 from looprop.intercept.program import PathMode
 from looprop.models.agreement import rounding
 from looprop.models.answer_rows import AnswerRows, answer_rows_of
-from looprop.models.checking import check_model, failures_named
+from looprop.models.checking import RAISED, check_model, named_failure
 from looprop.models.encoded import Encoded
 from looprop.models.ledger import BATCHES, PADDING, SHORTEST_PROOF, Ledger, ledger_of, version_of
 from looprop.models.positions import Positions, positions_of
@@ -71,6 +72,8 @@ class Adapter(ABC):
     batches = True
     """Can several inputs run in one batch at all?"""
     pads = False
+    draws = False
+    """Can an input be shown as a picture?"""
     """Can they be filled up to one length for it?"""
 
     def __init__(self, model: nn.Module, *, name: str = "", check: bool = True) -> None:
@@ -78,6 +81,7 @@ class Adapter(ABC):
         self.name = name or type(model).__name__
         self.labels: dict[int, str] = {}
         self.ledger = ledger_of(model, type(self))
+        self.tokenizer_id = 0
         # None for ready-made objects.
         self.origin: Origin | None = None
         if check:
@@ -92,6 +96,7 @@ class Adapter(ABC):
         """
         other = copy(self)
         other.model, other.ledger = model or self.model, Ledger(self.ledger.batch_positions)
+        vars(other).pop("positions", None)
         return other
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,7 +109,7 @@ class Adapter(ABC):
     @property
     def version(self) -> int:
         """One number for the state of the model; what was found out about it holds for one version."""
-        return version_of(self.model, id(getattr(self, "tokenizer", None)))
+        return version_of(self.model, self.tokenizer_id)
 
     @property
     def device(self) -> torch.device:
@@ -173,15 +178,19 @@ class Adapter(ABC):
     @torch.no_grad()
     def predict(self, encoded: Encoded, *, positions: int = 1) -> Prediction:
         """The model's own prediction for one input, checked to be numbers: every other route is compared with it."""
-        version = self.version
+        mode, one_is_true, version = PathMode(), self.one_is_true, self.version
         self.ledger.renew(version)
         # A compiled model would be compiled again for a mode that looks on: its path stays unknown.
-        watching = nullcontext() if has_compiled(self.model) else PathMode()
-        with failures_named(self.name), self.evaluating(), watching as mode:
-            logits = self.forward(encoded.inputs, positions=positions)[0]
+        try:
+            with evaluating(self.model), nullcontext() if has_compiled(self.model) else mode:
+                logits = self.forward(encoded.inputs, positions=positions)[0]
+        except LoopropError:
+            raise
+        except RAISED as error:
+            raise named_failure(self.name, error) from error
         if not torch.isfinite(logits).all():
             raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
-        return Prediction(logits, 0 if mode is None else mode.path, version)
+        return Prediction(logits, mode.path, version, one_is_true)
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
         """Find the target on the input: a class by number or label, a contrast of two, or the predicted one."""
@@ -261,8 +270,8 @@ class Adapter(ABC):
             self.evaluating(),
             relevance(self.model, plan, explained_weight=self.explained_weight, record=record) as tape,
         ):
-            watched = self.watch(tape, inputs)
-            with within or nullcontext(), refuse_own_gradients():
+            with refuse_own_gradients(), within or nullcontext():
+                watched = self.watch(tape, inputs)
                 logits = self.forward(watched, positions=positions)
             yield Traced(tape, watched, logits)
 
@@ -289,10 +298,10 @@ class Adapter(ABC):
         """Can several inputs run in one batch, as far as is known?"""
         return self.batches and BATCHES not in self.ledger.dropped
 
-    @property
+    @cached_property
     def positions(self) -> Positions:
         """How the model numbers positions."""
-        return self.ledger.once("positions", lambda: positions_of(self.model, self.arguments))
+        return positions_of(self.model, self.arguments)
 
     def leading_positions(self, encoded: Encoded) -> int:
         """Positions of the sequence that stand before the first feature and are none (class tokens of images)."""

@@ -2,7 +2,7 @@
 for.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -10,17 +10,16 @@ from torch import Tensor
 @dataclass(frozen=True)
 class AnswerRows:
     """The `first` so many rows (a class token), the `last` so many (a decoder), some `inside`, or, without any of
-    these, all (a mean).
+    these, all (a mean): everything.
     """
 
     first: int = 0
     last: int = 0
     inside: tuple[int, ...] = ()
+    everything: bool = field(init=False)
 
-    @property
-    def everything(self) -> bool:
-        """Is the answer read from all rows?"""
-        return not (self.first or self.last or self.inside)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "everything", not (self.first or self.last or self.inside))
 
     def rows(self, length: int) -> list[int]:
         """Their numbers in a sequence of some length.

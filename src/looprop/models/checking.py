@@ -61,17 +61,26 @@ def no_memory() -> ModelError:
     return ModelError("memory runs out on a single input: use a shorter one")
 
 
+RAISED = (RuntimeError, MemoryError, ValueError, TypeError, AttributeError, LookupError, AssertionError)
+"""What models raise on an input that they do not take."""
+
+
+def named_failure(name: str, error: Exception) -> ModelError:
+    """What a model itself raises on an input, such as a missing image, as an error that names the model."""
+    if out_of_memory(error):
+        return no_memory()
+    return ModelError(f"{name} cannot be run on this input alone, {type(error).__name__}: {error}")
+
+
 @contextmanager
 def failures_named(name: str) -> Iterator[None]:
-    """What a model itself raises on an input, such as a missing image, becomes an error that names the model."""
+    """Whatever a model raises inside becomes an error that names it."""
     try:
         yield
     except LoopropError:
         raise
-    except (RuntimeError, MemoryError, ValueError, TypeError, AttributeError, LookupError, AssertionError) as error:
-        if out_of_memory(error):
-            raise no_memory() from error
-        raise ModelError(f"{name} cannot be run on this input alone, {type(error).__name__}: {error}") from error
+    except RAISED as error:
+        raise named_failure(name, error) from error
 
 
 @contextmanager
@@ -82,17 +91,3 @@ def items_named(wanted: str, item: object) -> Iterator[None]:
     except Exception as error:  # processors raise what they like
         got = f"the text {item[:40]!r}" if isinstance(item, str) else type(item).__name__
         raise InputError(f"{wanted}; got {got}") from error
-
-
-def check_text(text: str, what: str = "the text") -> None:
-    """Raise for a text that is no Unicode: half of a surrogate pair, as broken decoding leaves it behind."""
-    # isascii costs nothing, and most texts are.
-    if text.isascii():
-        return
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"{what} must be Unicode, got a lone surrogate U+{ord(text[error.start]):04X} at place {error.start}: "
-            "decode it anew, or replace it with text.encode('utf-8', 'replace').decode()"
-        ) from None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from looprop.errors import InputError
-from looprop.models.checking import check_text
+from looprop.models.encoded import check_text
 from looprop.models.layout import Layout, Part
 
 Messages = Sequence[Mapping[str, str]]

@@ -69,6 +69,17 @@ class Encoded:
         )
 
 
+def check_text(text: str, what: str = "the text") -> None:
+    """Raise for a text that is no Unicode: half of a surrogate pair, as broken decoding leaves it behind."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{what} must be Unicode, got a lone surrogate U+{ord(text[error.start]):04X} at place {error.start}: "
+            "decode it anew, or replace it with text.encode('utf-8', 'replace').decode()"
+        ) from None
+
+
 def words_of(text: str, offsets: Sequence[tuple[int, int] | None]) -> tuple[int | None, ...]:
     """The number of the word that each token's first visible character belongs to.
 

@@ -45,7 +45,7 @@ def divide(encoded: Encoded, features: FeaturesLike, within: Within = None) -> D
         (`re.compile(...)` or "regex:..."), named spans of characters, or groups of positions.
     within: what they are sought in (`layout.Within`); everything else is kept and gets no score.
     """
-    region = _layout(encoded).spans(within, len(encoded.text))
+    region = None if within is None and encoded.layout is None else _layout(encoded).spans(within, len(encoded.text))
     pattern = _pattern(features)
     if isinstance(features, Mapping):
         return _snapped(encoded, *_named(encoded, features), region)

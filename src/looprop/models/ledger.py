@@ -8,12 +8,16 @@ per root module and kind of adapter: two workbenches on one model share it. Outs
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
+from looprop.errors import ModelError
 from looprop.models.answer_rows import AnswerRows
+
+if TYPE_CHECKING:
+    from looprop.models.subject import Subject
 
 # On fewer positions there is too little to prove anything by.
 SHORTEST_PROOF = 3
@@ -80,10 +84,6 @@ class Ledger:
             self.moves = True
             self.answer_rows.clear()
 
-    def count(self, name: str, path: int) -> None:
-        """One more use of a shortcut on inputs of a path."""
-        with self.lock:
-            self.runs[name, path] = self.runs.get((name, path), 0) + 1
 
 
 _LEDGERS: "WeakKeyDictionary[nn.Module, dict[type, Ledger]]" = WeakKeyDictionary()
@@ -103,6 +103,16 @@ def version_of(model: nn.Module, *others: Hashable) -> int:
     config = getattr(model, "config", None)
     said = (str(getattr(config, "id2label", None)), getattr(config, "_attn_implementation", None))
     return hash((tuple(_state(parameter) for parameter in model.parameters()), said, others))
+
+
+def check_version(subject: "Subject") -> None:
+    """Raise where a model is no longer the one that made the prediction of a subject."""
+    adapter = subject.adapter
+    if version_of(adapter.model, adapter.tokenizer_id) != subject.prediction.version:
+        raise ModelError(
+            f"{adapter.name} has changed since it predicted this input (its weights, labels or tokenizer): "
+            "give the input to the model again"
+        )
 
 
 def _state(parameter: Tensor) -> tuple[int, int]:

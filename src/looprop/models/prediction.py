@@ -11,12 +11,13 @@ from looprop.models.target import Target
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """The logits (K, C) of one input, the sequence of operations that gave them as one number (0: not known), and the
-    version of the model.
+    version of the model. one_is_true: are the logits those of classes of which one is true?
     """
 
     logits: Tensor
     path: int
     version: int
+    one_is_true: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looprop.errors import ModelError, TargetError
+from looprop.errors import TargetError
 from looprop.intercept.attention import SiteBias
 from looprop.models.adapter import Adapter
 from looprop.models.agreement import AGREEMENT, ROUTE, another_answer, rounding
@@ -21,7 +21,7 @@ from looprop.models.layout import Within
 from looprop.models.ledger import SHORTEST_PROOF, Checks
 from looprop.models.prediction import Prediction, Resolved
 from looprop.models.target import Target, TargetLike, short_form
-from looprop.models.target_forms import Continuation, Token
+from looprop.models.target_forms import Continuation, TargetForm, Token
 
 # A class token and a distillation token; more rows are a mean.
 FEW = 2
@@ -49,26 +49,39 @@ class Values:
         return self.asked - self.computed
 
 
+@dataclass(frozen=True)
+class ReadOut:
+    """Which rows of the sequence one input is answered from.
+
+    answer_rows: as a rule for any length. rows: their numbers, counted with the positions that are no features (class
+    tokens of images). a_part: many rows, more than the target asks for, and yet not all: a mean that leaves some out?
+    """
+
+    answer_rows: AnswerRows
+    rows: list[int]
+    a_part: bool
+
+
 @dataclass
 class Cache:
     """What was computed for one input so far. Methods and metrics that are given one cache share it.
 
-    values: of the set function, by removal and precision. answer_rows: where the answer is read from.
+    values: of the set function, by removal and precision. found: where the answer is read from.
     biases: what attention adds to the scores of each site, once it was looked for; None where that is not known.
     checks: what checking cost.
     """
 
     values: dict[tuple[str, str], Values] = field(default_factory=dict)
-    answer_rows: AnswerRows | None = None
+    found: "ReadOut | None" = None
     biases: list[SiteBias] | None = None
     biases_sought: bool = False
     checks: Checks = field(default_factory=Checks)
 
-    def rows_of_answer(self, find: Callable[[], AnswerRows]) -> AnswerRows:
+    def read_out(self, find: Callable[[], "ReadOut"]) -> "ReadOut":
         """Where the answer is read from, looked for once."""
-        if self.answer_rows is None:
-            self.answer_rows = find()
-        return self.answer_rows
+        if self.found is None:
+            self.found = find()
+        return self.found
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +91,9 @@ class Subject:
     features: groups of positions; one score is asked for each. names, spans: what features are called and which
     characters they hold, where their tokens do not say it (sentences, documents). about: the answer and the parts of
     the prompt as plain data, for results. cache: values that methods and metrics share.
-    output: the target's value. parts: what that is the sum of (P,). size: of the largest logit.
+    output: the target's value. parts: what that is the sum of (P,). size, dtype: of the largest
+    logit. path: the sequence of operations that gave it, as one number. length: in positions. special: which features
+    are made of nothing but what the tokenizer added. probability: of the target, where the model gives probabilities.
     """
 
     adapter: Adapter
@@ -93,42 +108,25 @@ class Subject:
     output: float = field(init=False)
     parts: Tensor = field(init=False)
     size: float = field(init=False)
+    dtype: torch.dtype = field(init=False)
+    path: int = field(init=False)
+    length: int = field(init=False)
+    special: list[bool] = field(init=False)
+    probability: float | None = field(init=False)
 
     def __post_init__(self) -> None:
         logits = self.prediction.logits
         parts = self.target.parts(logits[None]).double().cpu()
         output = float(self.target.total(parts)[0])
+        chance = self.target.probability(logits) if self.prediction.one_is_true else None
+        object.__setattr__(self, "dtype", logits.dtype)
+        object.__setattr__(self, "path", self.prediction.path)
+        object.__setattr__(self, "length", len(self.encoded.names))
         object.__setattr__(self, "output", output)
+        object.__setattr__(self, "probability", chance)
+        object.__setattr__(self, "special", [all(self.encoded.special[i] for i in g) for g in self.features])
         object.__setattr__(self, "parts", parts[0])
         object.__setattr__(self, "size", max(float(logits.abs().max()), abs(output)))
-
-    @property
-    def path(self) -> int:
-        """The sequence of operations that the intact input takes through the model, as one number."""
-        return self.prediction.path
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of the model's logits."""
-        return self.prediction.logits.dtype
-
-    @property
-    def special(self) -> list[bool]:
-        """Which features are made of nothing but what the tokenizer added."""
-        return [all(self.encoded.special[i] for i in group) for group in self.features]
-
-    @property
-    def probability(self) -> float | None:
-        """How likely the model finds the target, where it gives probabilities."""
-        return self.target.probability(self.prediction.logits) if self.adapter.one_is_true else None
-
-    def check_version(self) -> None:
-        """Raise where the model is no longer the one that made the prediction."""
-        if self.adapter.version != self.prediction.version:
-            raise ModelError(
-                f"{self.adapter.name} has changed since it predicted this input (its weights, labels or tokenizer): "
-                "give the input to the model again"
-            )
 
     def alone(self) -> Self:
         """A copy with an empty cache, so that no method is credited with another's work."""
@@ -166,10 +164,15 @@ class Subject:
         Looked for once per sequence of operations, and on each input where it may be elsewhere: one row at one end of a
         short input may have been looked for, a class token is none that moves.
         """
-        return self.cache.rows_of_answer(self._find_answer_rows)
+        return self.cache.read_out(self._read_out).answer_rows
+
+    def _read_out(self) -> ReadOut:
+        found = self._find_answer_rows()
+        rows = found.rows(self.adapter.leading_positions(self.encoded) + self.length)
+        return ReadOut(found, rows, not found.everything and len(rows) > max(FEW, self.target.positions))
 
     def _find_answer_rows(self) -> AnswerRows:
-        if len(self.encoded) < 2:
+        if self.length < 2:
             return AnswerRows(first=1)
         ledger = self.adapter.ledger
         if not ledger.moves and (known := ledger.answer_rows.get(self.path)) is not None:
@@ -178,7 +181,7 @@ class Subject:
             rows = self.adapter.answer_rows(self.encoded, positions=self.target.positions)
         except (RuntimeError, MemoryError):  # too large for the engine
             return AnswerRows(first=1)
-        if rows.everything or (rows == AnswerRows(first=1) and len(self.encoded) > SHORTEST_PROOF):
+        if rows.everything or (rows == AnswerRows(first=1) and self.length > SHORTEST_PROOF):
             ledger.answer_rows[self.path] = rows
         return rows
 
@@ -187,41 +190,22 @@ class Subject:
         """Is something always kept that the answer can be read from, so that all features may go? What comes after the
         place where a decoder begins to answer does not count.
         """
-        length = len(self.encoded)
-        last = length - self.target.positions if self.adapter.causal else length - 1
+        last = self.length - self.target.positions if self.adapter.causal else self.length - 1
         return any(position <= last for position in self.encoded.fixed)
 
     @property
     def rows_read(self) -> list[int]:
-        """Their numbers, counted with the positions that are no features (class tokens of images)."""
-        return self.answer_rows.rows(self.adapter.leading_positions(self.encoded) + len(self.encoded))
+        """The numbers of these rows."""
+        return self.cache.read_out(self._read_out).rows
 
     @property
     def reads_a_part(self) -> bool:
-        """Is the answer read from many rows, more than the target asks for, and yet not from all: a mean that leaves
-        some out?
-        """
-        return not self.answer_rows.everything and len(self.rows_read) > max(FEW, self.target.positions)
+        """Is the answer read from a mean that leaves some rows out?"""
+        return self.cache.read_out(self._read_out).a_part
 
     def group(self, token_scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of features from scores of positions: a feature's score is the sum of its positions'."""
         return np.array([token_scores[list(group)].sum() for group in self.features])
-
-
-def named_features(subject: Subject) -> tuple[list[tuple[int, int] | None], list[str]]:
-    """Which characters each feature holds, None where it has none, and what it is called."""
-    encoded = subject.encoded
-    spans: list[tuple[int, int] | None] = list(subject.spans or ())
-    for group in subject.features if subject.spans is None else ():
-        own = [s for i in group if (s := encoded.offsets[i]) is not None]
-        spans.append((min(s[0] for s in own), max(s[1] for s in own)) if own else None)
-    if subject.names is not None:
-        return spans, list(subject.names)
-    names = []
-    for group, span in zip(subject.features, spans, strict=True):
-        whole = encoded.text[slice(*span)] if span else " ".join(encoded.names[i] for i in group)
-        names.append(encoded.names[group[0]] if len(group) == 1 else whole)
-    return spans, names
 
 
 def bind(
@@ -253,7 +237,8 @@ def bind_encoded(
     """The same for an input that is encoded already."""
     if isinstance(target, Continuation | Token) and adapter.target_words != "token":
         raise TargetError(f"a {type(target).__name__} is a target of language models, and {adapter.name} is none")
-    return _divided(adapter, adapter.resolve(encoded, short_form(target)), features or "token", within)
+    wanted = short_form(target) if isinstance(target, TargetForm) else target
+    return _divided(adapter, adapter.resolve(encoded, wanted), features or "token", within)
 
 
 def new_subject(adapter: Adapter, encoded: Encoded, target: Target, features: tuple[tuple[int, ...], ...]) -> Subject:

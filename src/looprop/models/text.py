@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
 from looprop.models.adapter import Adapter, Altered
-from looprop.models.checking import check_table, check_text
-from looprop.models.encoded import Encoded, words_of
+from looprop.models.checking import check_table
+from looprop.models.encoded import Encoded, check_text, words_of
 from looprop.models.traced import Traced
 
 TextLike = str | tuple[str, str]
@@ -31,6 +31,7 @@ class TextAdapter(Adapter):
             raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
         check_table(model, self.name)
         self.tokenizer = tokenizer
+        self.tokenizer_id = id(tokenizer)
         self.takes_mask = "attention_mask" in self.arguments or self._heeds("attention_mask", [1, 0, 0, 0, 1, 1])
         self.takes_past = self.causal and "past_key_values" in self.arguments
         # Without a mask a model reads padding like text.
@@ -78,7 +79,8 @@ class TextAdapter(Adapter):
         if not any(t.strip() for t in texts):
             raise InputError("the text is empty: nothing to explain")
         for text in texts:
-            check_text(text)
+            if not text.isascii():  # most texts are
+                check_text(text)
         fast = bool(getattr(self.tokenizer, "is_fast", False))
         limit = {"truncation": True, "max_length": self.longest} if truncation and self.longest else {}
         encoding = self.tokenizer(
@@ -228,8 +230,9 @@ class TextAdapter(Adapter):
 
     def explained(self, traced: Traced, readout: str) -> Tensor:
         """The look-up of the word embeddings (B, T, D), or the sum with what is added to it."""
-        self._check_look_up(traced.tape.explained, traced.inputs["input_ids"].shape)
-        return super().explained(traced, readout)
+        found = traced.tape.explained
+        self._check_look_up(found, traced.inputs["input_ids"].shape)
+        return found if readout == "word" else super().explained(traced, readout)
 
     def _check_look_up(self, found: Tensor, wanted: Sequence[int]) -> None:
         """Raise for a model that looks up other things than one vector for each token of each text, in that order."""

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from looprop.errors import TargetError
-from looprop.models.checking import check_text
+from looprop.models.encoded import check_text
 from looprop.models.target import Target, TargetLike
 from looprop.models.target_forms import Continuation
 

@@ -7,17 +7,18 @@ number of it.
 import torch
 from torch import Tensor
 
-from looprop.models.agreement import rounding
+from looprop.models.agreement import ROUTE, rounding
 from looprop.removal.shortcuts.choose import Shortcut
 from looprop.removal.trust import (
     Disagreement,
     allowed_error,
     booked,
+    drawn,
     drop_batches,
-    due,
-    first_use,
+    is_due,
+    not_counted,
+    runs_before,
     sentinels,
-    used,
 )
 from looprop.removal.variants import Variants
 
@@ -29,11 +30,10 @@ def check_shortcut(variants: Variants, shortcut: Shortcut, rows: Tensor, parts: 
     parts: (M, P) of the variants' values, by the shortcut.
     """
     subject = variants.subject
-    if not due(subject, shortcut.name, len(rows)):
-        used(subject, shortcut.name)
+    before = runs_before(subject, shortcut.name)
+    if not is_due(len(rows), before):
         return 0
-    chosen = sentinels(rows, new=first_use(subject, shortcut.name))
-    used(subject, shortcut.name)
+    chosen = sentinels(rows, new=before == 0)
     with booked(subject, passes=1 + len(chosen)):
         values = variants.totals(parts)
         own = float(variants.totals(variants.run(shortcut, _intact(rows)))[0])
@@ -54,8 +54,7 @@ def check_plain(variants: Variants, rows: Tensor, parts: Tensor) -> tuple[Tensor
     """
     subject = variants.subject
     name = f"plain {variants.removal} {len(rows)}"
-    if not due(subject, name, len(rows)):
-        used(subject, name)
+    if not is_due(len(rows), runs_before(subject, name)):
         return parts, 0
     with booked(subject, passes=2):
         apart = subject.adapter.takes_batches and _depends_on_batch(variants, rows, variants.totals(parts))
@@ -64,8 +63,9 @@ def check_plain(variants: Variants, rows: Tensor, parts: Tensor) -> tuple[Tensor
         parts = variants.run_plainly(rows)
     with booked(subject):
         own = float(variants.totals(variants.run_plainly(_intact(rows)))[0])
+        if subject.differs(own, relative=ROUTE):
+            not_counted(subject, name)
         subject.check_route(own, f"with nothing removed (removal={variants.removal!r})")
-    used(subject, name)  # a run that was refused does not count
     return parts, 2 if len(rows) > 1 else 1
 
 
@@ -73,7 +73,7 @@ def _depends_on_batch(variants: Variants, rows: Tensor, values: Tensor) -> bool:
     """Is a variant answered otherwise in the batch than alone?"""
     if len(rows) == 1:
         return False
-    (chosen,) = sentinels(rows, new=False)
+    chosen = drawn(rows)
     alone = float(variants.totals(variants.run_plainly(rows[chosen : chosen + 1]))[0])
     size = max(variants.subject.size, abs(alone))
     return abs(alone - float(values[chosen])) > rounding(size, variants.subject.dtype)

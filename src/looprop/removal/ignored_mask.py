@@ -16,9 +16,9 @@ def refuse_ignored_mask(subject: Subject, values: Tensor) -> None:
     """
     adapter, output = subject.adapter, subject.output
     still = least_rounding(subject.size, subject.dtype)
-    if not adapter.takes_mask or float((values - output).abs().max()) > still or len(subject.encoded) < 2:
+    if not adapter.takes_mask or float((values - output).abs().max()) > still or subject.length < 2:
         return
-    length = len(subject.encoded)
+    length = subject.length
     keep = torch.ones(3, length, dtype=torch.bool, device=adapter.device)
     keep[1:] = False
     # As little as a Transformer can read, twice: one token may say all that the others say.

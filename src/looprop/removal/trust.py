@@ -73,7 +73,7 @@ def allows(subject: Subject, name: str, prove: Callable[[], bool] | None) -> boo
     Proven once per sequence of operations and order of magnitude of the length, and again for every longer input: a
     window ends somewhere.
     """
-    ledger, length = subject.adapter.ledger, len(subject.encoded)
+    ledger, length = subject.adapter.ledger, subject.length
     if name in ledger.dropped or prove is None:
         return name not in ledger.dropped
     situation = Situation(subject.path, length.bit_length(), subject.answer_rows)
@@ -97,7 +97,7 @@ def drop(subject: Subject, name: str, reason: str) -> None:
     from.
     """
     subject.adapter.ledger.drop(name, reason)
-    subject.cache.answer_rows = None
+    subject.cache.found = None
 
 
 def drop_batches(adapter: Adapter) -> None:
@@ -105,19 +105,23 @@ def drop_batches(adapter: Adapter) -> None:
     adapter.ledger.dropped[BATCHES] = "an input is answered otherwise in a batch than alone"
 
 
-def first_use(subject: Subject, name: str) -> bool:
-    """Was a way of running variants never used before on inputs of this path?"""
-    return (name, subject.path) not in subject.adapter.ledger.runs
+def runs_before(subject: Subject, name: str) -> int:
+    """How often a way of running variants was used before on inputs of this path; this use is counted."""
+    runs, kind = subject.adapter.ledger.runs, (name, subject.path)
+    with subject.adapter.ledger.lock:
+        before = runs.get(kind, 0)
+        runs[kind] = before + 1
+    return before
 
 
-def due(subject: Subject, name: str, variants: int) -> bool:
-    """Is it this run's turn to be checked: one of many variants, the first of its kind, or every eighth?"""
-    return variants >= FEW_VARIANTS or subject.adapter.ledger.runs.get((name, subject.path), 0) % EVERY == 0
+def is_due(variants: int, before: int) -> bool:
+    """Is it a run's turn to be checked: one of many variants, the first of its kind, or every eighth?"""
+    return variants >= FEW_VARIANTS or before % EVERY == 0
 
 
-def used(subject: Subject, name: str) -> None:
-    """Count one use of a way of running variants."""
-    subject.adapter.ledger.count(name, subject.path)
+def not_counted(subject: Subject, name: str) -> None:
+    """Take a use back: a run that was refused does not count, so that the next one is checked."""
+    subject.adapter.ledger.runs[name, subject.path] = 0
 
 
 def once(subject: Subject, name: Hashable, find: Callable[[], T]) -> T:
@@ -142,13 +146,21 @@ def booked(subject: Subject, passes: float = 0.0) -> Iterator[None]:
 
 
 def sentinels(rows: Tensor, *, new: bool) -> list[int]:
-    """The variants (M, T) that are also computed plainly: drawn by what they are, so that a run repeats itself.
-
-    Every fourth run takes an end instead; a run of a kind that is new takes both ends besides.
+    """The variants (M, T) that are also computed plainly: one that is drawn, and every fourth run an end besides; a run
+    of a kind that is new takes both ends. At the ends a shortcut may be right where it is wrong in between.
     """
-    drawn = crc32(rows.numpy().tobytes())
-    one = drawn // 8 % len(rows) if drawn % 4 else (0, len(rows) - 1)[drawn // 4 % 2]
-    return sorted({one, 0, len(rows) - 1} if new else {one})
+    lot = _lot(rows)
+    ends = {0, len(rows) - 1} if new else {(0, len(rows) - 1)[lot // 4 % 2]} if lot % 4 == 0 else set()
+    return sorted({drawn(rows)} | ends)
+
+
+def drawn(rows: Tensor) -> int:
+    """One of the variants (M, T) between both ends, drawn by what they are, so that a run repeats itself."""
+    return 1 + _lot(rows) // 8 % (len(rows) - 2) if len(rows) > 2 else len(rows) - 1
+
+
+def _lot(rows: Tensor) -> int:
+    return crc32(rows.numpy().tobytes())
 
 
 def allowed_error(size: float, change: float, dtype: torch.dtype) -> float:

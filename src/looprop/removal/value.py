@@ -16,10 +16,12 @@ from torch import Tensor
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.models.adapter import Removal
+from looprop.models.ledger import check_version
 from looprop.models.subject import Subject, Values
+from looprop.propagation.modules import evaluating
 from looprop.removal.controls import check_plain, check_shortcut
 from looprop.removal.ignored_mask import refuse_ignored_mask
-from looprop.removal.shortcuts.choose import Shortcut, agrees, choose_shortcut
+from looprop.removal.shortcuts.choose import Shortcut, choose_shortcut
 from looprop.removal.trust import guarded, is_dropped
 from looprop.removal.variants import Variants
 
@@ -66,7 +68,7 @@ class SetFunction:
         )
         self.checked = 0
         self.fell_back: str | None = None
-        member = torch.zeros(len(subject.features), len(subject.encoded), dtype=torch.bool)
+        member = torch.zeros(len(subject.features), subject.length, dtype=torch.bool)
         for feature, positions in enumerate(subject.features):
             member[feature, list(positions)] = True
         self._member = member  # (F, T)
@@ -96,8 +98,8 @@ class SetFunction:
         rows = rows[~whole]
         if not len(rows):
             return
-        self.subject.check_version()
-        with self.subject.adapter.evaluating(), torch.inference_mode():
+        check_version(self.subject)
+        with evaluating(self.subject.adapter.model), torch.inference_mode():
             shortcut = self.shortcut if len(rows) >= FEWEST else None
             if shortcut is None:
                 self._take_plainly(rows)
@@ -105,7 +107,7 @@ class SetFunction:
                 guarded(
                     self.subject,
                     shortcut.name,
-                    prove=partial(agrees, self.subject, shortcut.runner, self.variants.plain),
+                    prove=None,  # it is proven where it was chosen
                     run=partial(self._take_quickly, rows, shortcut),
                     plain=partial(self._without_shortcut, rows, shortcut),
                 )
@@ -160,7 +162,7 @@ class SetFunction:
         if shortcut is None:
             return np.ones(len(keep))
         subject = self.subject
-        length = len(subject.encoded) + subject.adapter.leading_positions(subject.encoded)
+        length = subject.length + subject.adapter.leading_positions(subject.encoded)
         lengths = shortcut.lengths(self._tokens(keep)).numpy().astype(np.float64)
         shares: NDArray[np.float64] = lengths / length
         return shares
@@ -190,8 +192,7 @@ class SetFunction:
             raise InputError(
                 f"the matrix of kept features must have shape (N, {len(self._member)}), got {tuple(matrix.shape)}"
             )
-        nothing_left = self.removal != "zero" and not self.subject.something_stays
-        if nothing_left and len(matrix) and not matrix.any(1).all():
+        if self.removal != "zero" and not matrix.any(1).all() and not self.subject.something_stays:
             row = int((~matrix.any(1)).nonzero()[0])
             raise InputError(
                 f"row {row} keeps no feature: what a Transformer answers without any key depends on how it is written"

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from looprop.errors import InputError, ModelError, UnknownNameError
+from looprop.explained import named_features
 from looprop.models.answers import Answer
 from looprop.models.prompts import check_reads_texts, language_model, parse_target
-from looprop.models.subject import Subject, bind, named_features
+from looprop.models.subject import Subject, bind
 from looprop.models.target import TargetLike
 from looprop.models.token_targets import CONTINUATION, token_text
 from looprop.removal.plain import plain_runner
@@ -130,7 +131,7 @@ class Asked:
     def _outcome(self, struck: list[int]) -> dict[str, Any]:
         """The target's value by one plain pass, and its probability where it has one."""
         subject = self.subject
-        rows = torch.ones(1, len(subject.encoded), dtype=torch.bool)
+        rows = torch.ones(1, subject.length, dtype=torch.bool)
         for feature in struck:
             rows[0, list(subject.features[feature])] = False
         with subject.adapter.evaluating(), torch.inference_mode():

@@ -97,7 +97,7 @@ class FirstOrder:
 def member_matrix(subject: Subject) -> Tensor:
     """Which positions of the sequence belong to which feature: (F, T)."""
     leading = subject.adapter.leading_positions(subject.encoded)
-    member = torch.zeros(len(subject.features), leading + len(subject.encoded), dtype=torch.bool)
+    member = torch.zeros(len(subject.features), leading + subject.length, dtype=torch.bool)
     for feature, positions in enumerate(subject.features):
         member[feature, [leading + p for p in positions]] = True
     return member
@@ -177,7 +177,7 @@ def leaves_the_mean(subject: Subject, asked: list[int]) -> bool:
 
     asked: which of the sums over rows, in order, the answer depends on.
     """
-    length, leading = len(subject.encoded), subject.adapter.leading_positions(subject.encoded)
+    length, leading = subject.length, subject.adapter.leading_positions(subject.encoded)
 
     def leaves() -> bool:
         keep = torch.ones(1, length, dtype=torch.bool, device=subject.adapter.device)

@@ -79,7 +79,7 @@ class LooProp(Method):
 
     def passes(self, subject: Subject) -> float:
         """The budget, or what rows and true values come to."""
-        count, length = len(subject.features), len(subject.encoded)
+        count, length = len(subject.features), subject.length
         if self.rows is None and self.refine is None:
             return min(count, passes_of(USUAL if self.budget is None else self.budget, count))
         rows = length if self.rows == "all" else USUAL_ROWS if self.rows is None else self.rows
@@ -95,7 +95,7 @@ class LooProp(Method):
     def _within_budget(self, subject: Subject) -> Attribution:
         count = len(subject.features)
         value = SetFunction(subject, removal="attention-mask")
-        if self.budget is None and exact_is_as_quick(count, len(subject.encoded), causal=subject.adapter.causal):
+        if self.budget is None and exact_is_as_quick(count, subject.length, causal=subject.adapter.causal):
             return _exact(value, "leave-one-out takes no longer on a short input")
         passes = passes_of(USUAL if self.budget is None else self.budget, count)
         if passes >= count:
@@ -123,7 +123,7 @@ class LooProp(Method):
         return first_order(subject, self.backward or "gradient")
 
     def _as_told(self, subject: Subject) -> Attribution:
-        count, length = len(subject.features), len(subject.encoded) + subject.adapter.leading_positions(subject.encoded)
+        count, length = len(subject.features), subject.length + subject.adapter.leading_positions(subject.encoded)
         rows, refine = USUAL_ROWS if self.rows is None else self.rows, self.refine or 0
         value = SetFunction(subject, removal="attention-mask")
         first = first_estimate(subject, first_order(subject, self.backward or "gradient"))

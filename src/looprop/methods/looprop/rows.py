@@ -15,7 +15,7 @@ from looprop.models.agreement import AGREEMENT, rounding
 from looprop.models.subject import Subject
 from looprop.removal.batching import run_halving
 from looprop.removal.plain import plain_runner
-from looprop.removal.trust import Disagreement, guarded, program, sentinels
+from looprop.removal.trust import Disagreement, drawn, guarded, program
 from looprop.removal.value import SetFunction
 
 # Scores (variants x heads x rows x positions), and rows in all, that one batch may hold.
@@ -69,11 +69,11 @@ def _reads_elsewhere(subject: Subject) -> bool:
 def _agrees(subject: Subject, intact: FirstOrder) -> bool:
     sites = intact.sites
     length = sites[0].key.shape[1]
-    leading = length - len(subject.encoded)
-    if len(subject.encoded) < 2:
+    leading = length - subject.length
+    if subject.length < 2:
         return False
     read = [] if subject.answer_rows.everything else subject.rows_read
-    removed = [leading + len(subject.encoded) // 2, leading + len(subject.encoded) // 3]
+    removed = [leading + subject.length // 2, leading + subject.length // 3]
     ends = (leading, length - 1, *read[:1])  # a mask may mean something else at an end (left padding)
     removed += [row for row in dict.fromkeys(ends) if row >= leading and row - leading not in subject.encoded.fixed]
     member = torch.zeros(len(removed), length, dtype=torch.bool, device=sites[0].key.device)
@@ -87,7 +87,7 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
         alone = torch.cat([exact_rows(subject, intact, few[i : i + 1], member[i : i + 1]).cpu() for i in range(2)])
     except Exception:  # rows of this model cannot be run at all, whatever it says to them
         return False
-    single = replace(subject.alone(), features=tuple((i,) for i in range(len(subject.encoded))))
+    single = replace(subject.alone(), features=tuple((i,) for i in range(subject.length)))
     plain = SetFunction(single, removal="attention-mask", quick=False)
     wanted = torch.cat(
         [
@@ -115,9 +115,9 @@ def check_carried(
         raise Disagreement(f"with nothing removed they answer {own:.6g}, the model itself {subject.output:.6g}")
     if min(len(r) for r in rows) < member.shape[1]:
         return
-    leading = member.shape[1] - len(subject.encoded)
+    leading = member.shape[1] - subject.length
     keep = ~member[:, leading:].cpu()
-    (chosen,) = sentinels(keep, new=False)
+    chosen = drawn(keep)
     with subject.adapter.evaluating(), torch.inference_mode():
         logits = plain_runner(subject, "attention-mask")(keep[chosen : chosen + 1].to(subject.adapter.device))
     wanted, got = float(subject.target.value(logits)[0]), float(values[chosen])

@@ -16,6 +16,7 @@ from looprop.errors import LoopropError, ModelError
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.fewer_rows import ReadRowsMode
 from looprop.models.agreement import rounding
+from looprop.models.ledger import check_version
 from looprop.models.subject import Subject
 from looprop.removal.trust import Disagreement, attention_sites_of, booked, guarded, program
 
@@ -30,7 +31,7 @@ class Line:
     """From the baseline to the input, at the word embeddings or at the input tensor itself."""
 
     def __init__(self, subject: Subject, baseline: Baseline, keep_special: bool) -> None:
-        subject.check_version()
+        check_version(subject)
         self.subject, encoded = subject, subject.encoded
         # A table may scale what it hands out (Gemma): the line runs between look-ups, and scaling is linear.
         self.end = subject.adapter.explained_values(encoded)
@@ -102,7 +103,7 @@ class Line:
     def _cut(self) -> int:
         """After how many attention sites rows are left out that nobody reads; 0 for none."""
         subject = self.subject
-        if subject.adapter.explained_weight is None or len(subject.encoded) < SHORTEST or subject.adapter.two_stacks:
+        if subject.adapter.explained_weight is None or subject.length < SHORTEST or subject.adapter.two_stacks:
             return 0
         sites, read = attention_sites_of(subject), subject.answer_rows
         if not sites or not (read.first or read.last) or subject.reads_a_part or program(subject).decides:

@@ -13,7 +13,7 @@ from torch import Tensor
 from looprop.errors import InputError, ModelError
 from looprop.methods.base import Attribution
 from looprop.models.adapter import Adapter
-from looprop.models.ledger import BATCHES, PADDING
+from looprop.models.ledger import BATCHES, PADDING, check_version
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 from looprop.propagation.tape import Tape, unseen
@@ -99,9 +99,8 @@ def _checked(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Com
     """The scores of a batch. Each row must be answered as its input is by itself; where one is not, all run alone, and
     the model gets no such batch any more.
     """
-    subjects[0].check_version()
-    lengths = {id(s.encoded): len(s.encoded) for s in subjects}
-    if len(lengths) == 1:
+    check_version(subjects[0])
+    if len({id(s.encoded) for s in subjects}) == 1:
         return _of_one_input(subjects, plan, readout, combine)
 
     def together() -> list[NDArray[np.float64]]:
@@ -114,7 +113,7 @@ def _checked(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Com
     def one_by_one(_: str) -> list[NDArray[np.float64]]:
         return [_of_one_input([subject], plan, readout, combine)[0] for subject in subjects]
 
-    name = PADDING if len(set(lengths.values())) > 1 else BATCHES
+    name = PADDING if len({len(s.encoded) for s in subjects}) > 1 else BATCHES
     return guarded(subjects[0], name, prove=None, run=together, plain=one_by_one)
 
 
@@ -133,6 +132,7 @@ def _propagate(
     adapter = subjects[0].adapter
     texts = {id(s.encoded): s.encoded for s in subjects}
     row_of = [list(texts).index(id(s.encoded)) for s in subjects]
+    rounds = _rounds(row_of)
     inputs, own = adapter.collate(list(texts.values()))
     scores: dict[int, NDArray[np.float64]] = {}
     with adapter.traced(inputs, plan, positions=subjects[0].target.positions) as traced:
@@ -143,7 +143,6 @@ def _propagate(
             # A row's gradient is then as large as the row, not as the batch.
             parts = traced.logits.chunk(len(traced.logits))
             values = [s.target.value(parts[row])[0] for row, s in zip(row_of, subjects, strict=True)]
-        rounds = _rounds(row_of)
         for number, chosen in enumerate(rounds, start=1):
             with unseen():
                 value = torch.stack([values[i] for i in chosen])

@@ -32,6 +32,7 @@ class ImageClassifier(Adapter):
     """
 
     noun = "images"
+    draws = True
 
     def __init__(self, model: nn.Module, processor: Any = None, *, name: str = "", patch: int | None = None) -> None:
         super().__init__(model, name=name)

@@ -51,18 +51,18 @@ def choose_shortcut(subject: Subject, plain: Runner) -> Shortcut | None:
 
 def _ways(subject: Subject) -> Iterator[Shortcut]:
     """Those that may hold, quickest first."""
-    if len(subject.encoded) < SHORTEST or not can_drop(subject) or subject.reads_a_part:
+    if subject.length < SHORTEST or not can_drop(subject) or subject.reads_a_part:
         return
     sites, own = attention_sites_of(subject), partial(_count_rows, subject)
     found = program(subject)
     # What values decide may be decided otherwise in a variant that nobody tried; and what token ids decide, on the next
     # input: that is seen by checking each, which short inputs do not pay for.
-    if found.decides or (found.reads_ids and len(subject.encoded) < FEW_VARIANTS):
+    if found.decides or (found.reads_ids and subject.length < FEW_VARIANTS):
         return
     if sites and subject.answer_rows == AnswerRows(first=1) and not subject.encoded.besides:
         runner, together = packed_rows(subject, sites=sites), partial(packed_texts, sites=sites)
         yield Shortcut(f"packed, cut at {sites}", runner, own, padded=False, together=together)
-    shares = subject.adapter.takes_past and len(subject.encoded) >= SHORTEST_SHARED
+    shares = subject.adapter.takes_past and subject.length >= SHORTEST_SHARED
     cuts = (sites, 0) if sites and (subject.answer_rows.first or subject.answer_rows.last) else (0,)
     for cut in cuts:
         if shares:
@@ -112,7 +112,7 @@ def _samples(subject: Subject) -> Tensor:
     Of a long input two that hold all of this between them: each costs a forward pass, and the run that follows checks
     its own ends again.
     """
-    length = len(subject.encoded)
+    length = subject.length
     generator = torch.Generator().manual_seed(length)
     keep = torch.rand(5, length, generator=generator) > torch.tensor([[0.5], [0.2], [0.5], [0.5], [0.2]])
     keep[:, [0, -1]] = True

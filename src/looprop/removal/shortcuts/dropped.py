@@ -28,7 +28,7 @@ def can_drop(subject: Subject) -> bool:
     if not (adapter.takes_mask and adapter.runs_rows):
         return False
     window = adapter.positions.window
-    return window is None or len(subject.encoded) <= window
+    return window is None or subject.length <= window
 
 
 def rows_needed(subject: Subject, keep: Tensor) -> Tensor:

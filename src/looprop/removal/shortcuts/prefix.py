@@ -71,7 +71,7 @@ class CausalBlocks:
 
 def shared_prefix(subject: Subject, keep: Tensor) -> Tensor:
     """How many leading positions each variant leaves untouched; rows that are read are always computed: (B,)."""
-    return keep.to(torch.uint8).cumprod(1).sum(1).clamp(max=len(subject.encoded) - subject.target.positions)
+    return keep.to(torch.uint8).cumprod(1).sum(1).clamp(max=subject.length - subject.target.positions)
 
 
 def rows_left(subject: Subject, keep: Tensor) -> Tensor:
