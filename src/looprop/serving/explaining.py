@@ -1,11 +1,11 @@
-"""What methods say of a question, as a job of many steps: the cheapest first, leave-one-out a few at a time."""
+"""Explain a question by several methods, as a job of many steps: the cheapest first, leave-one-out a few at a time."""
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from looprop.estimating import cost_of
+from looprop.estimating import stated_cost
 from looprop.explained import explain_subjects
 from looprop.methods.base import Method
 from looprop.methods.names import CATALOGUE
@@ -16,7 +16,7 @@ from looprop.serving.worker import Level
 
 LOO, SHAPLEY = "loo", "shapley"
 REFERENCES = (LOO, SHAPLEY)
-"""What methods are held to."""
+"""The methods that others are compared with."""
 TOGETHER = 8
 """So many features of leave-one-out are computed before others have their turn."""
 
@@ -53,7 +53,7 @@ class Explaining:
                 yield self._found(name)
 
     def progress(self) -> dict[str, Any] | None:
-        """How many variants the method that runs has begun, of about how many at most; None for nothing new."""
+        """How many variants the current method has run, of about how many at most; None for nothing new."""
         now = self._now
         if now is None:
             return None
@@ -91,8 +91,7 @@ class Explaining:
 
 def passes_of(method: Method, asked: Asked) -> float:
     """About how many passes a method takes; infinite where its cost is no number."""
-    known = {**method.options, "F": asked.count, "T": len(asked.subject.encoded), "S": sum(asked.special)}
     try:
-        return cost_of(method.cost.removeprefix("at most "), known)
+        return stated_cost(asked.subject, method)[0]
     except (KeyError, TypeError, ValueError, ZeroDivisionError, SyntaxError):
         return math.inf
