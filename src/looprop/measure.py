@@ -58,7 +58,7 @@ def ask(
     before = [Checks(cache.checks.seconds, cache.checks.passes) for cache in caches]
     attributions: Sequence[Attribution | None] = [None] * len(subjects)
     raised: BaseException | None = None
-    start = time.perf_counter()
+    options, start = method.options, time.perf_counter()
     with ExitStack() as recording:
         said = recording.enter_context(warnings.catch_warnings(record=True)) if record else None
         if record:
@@ -76,7 +76,7 @@ def ask(
     blank = Measured(
         seconds=elapsed / len(subjects) - checks.seconds,
         checks=checks,
-        options=method.options,
+        options=options,
         warnings=tuple(str(one.message) for one in said or ()),
         raised=raised,
         error="" if raised is None else error_of(raised),

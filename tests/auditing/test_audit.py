@@ -13,8 +13,8 @@ from torch import Tensor, nn
 import looprop
 from auditing.pieces import TEXTS, bench, outside
 from looprop.auditing import Audit, Changes, Model, Places, Rewrite
-from looprop.auditing.comparing import agreement, relative_change, top_changes
-from looprop.auditing.rewrites.catalogue import CATALOGUE
+from looprop.auditing.asking import agreement, relative_change, top_changes
+from looprop.auditing.catalogue import CATALOGUE
 from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Adapter

@@ -10,8 +10,8 @@ import looprop
 import zoo
 from auditing.pieces import outside, rewritten
 from looprop import Plan
+from looprop.auditing.catalogue import CATALOGUE, check_rewrites
 from looprop.auditing.rewrites.base import make_rewrites
-from looprop.auditing.rewrites.catalogue import CATALOGUE, check_rewrites
 from looprop.errors import UnknownNameError
 from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
 

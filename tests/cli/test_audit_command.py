@@ -8,7 +8,7 @@ import pytest
 from browser import Browser
 from cli.conftest import Run
 from looprop.auditing import Audit
-from looprop.auditing.rewrites.catalogue import CATALOGUE
+from looprop.auditing.catalogue import CATALOGUE
 
 TEXTS = ["the film is not good", "a very bad movie"]
 

@@ -10,16 +10,27 @@ from looprop.display.colour import (
     TERMINAL,
     Scale,
     colour_of,
-    contrast,
     format_hex,
     from_oklab,
-    luminance,
+    linear,
     parse,
     to_oklab,
 )
 
 SCALES = [LIGHT, DARK, TERMINAL]
 VALUES = [step / 50 - 1 for step in range(101)]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    r, g, b = map(linear, parse(colour))
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def contrast(first: str, second: str) -> float:
+    """Contrast ratio of two colours, 1 to 21; text is readable from 4.5 on (WCAG 2.2)."""
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize("scale", SCALES)

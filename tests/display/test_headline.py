@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from looprop.display.data import Strip
-from looprop.display.headline import chance, headline, residual_said
+from looprop.display.data import Strip, chance
+from looprop.display.headline import headline, residual_said
 
 WORDS = ["moving", "funny", "slow", "dull", "[CLS]"]
 

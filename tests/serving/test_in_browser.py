@@ -15,7 +15,6 @@ import looprop
 from browser import Browser
 from looprop.serving.asked import Asked
 from looprop.serving.explaining import TOGETHER
-from looprop.serving.worker import Level
 from serving.conftest import Served, picture_file
 from serving.test_stopping import PATIENCE, given_up, until
 
@@ -315,7 +314,7 @@ def test_stop_stops_and_go_on_goes_on(browser: Browser, served: Served, monkeypa
     browser.wait("document.querySelector('.progress').textContent.includes('leave-one-out')")
     browser.click(".stop")
     browser.wait(IDLE)
-    until(lambda: given_up(served.explorer.worker, Level.METHODS))
+    until(lambda: given_up(served.explorer.worker))
     gate.set()
     until(lambda: served.explorer.worker.idle)
     asked = next(a for q, a in served.explorer._known.items() if q.text == text)

@@ -22,10 +22,10 @@ LONG = {"model": "embedded", "text": "a very good film . " * 12}
 PATIENCE = 120.0
 
 
-def given_up(worker: Any, level: Level) -> bool:
+def given_up(worker: Any) -> bool:
     """Has the worker heard that nobody waits for what it does, or for anything?"""
-    current = worker._current[level]
-    return worker.idle if current is None else bool(current.stopped)
+    job = worker._computing
+    return worker.idle if job is None else bool(job.stopped)
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -74,7 +74,7 @@ def test_closing_a_stream_stops_leave_one_out(served: Served, monkeypatch: pytes
     monkeypatch.setattr(Asked, "effects", held)
     with asking(served, "/api/explain", {"question": LONG, "methods": ["loo"]}) as connection:
         assert json.loads(connection.getresponse().readline())["from"] == 0
-    until(lambda: given_up(worker, Level.METHODS))
+    until(lambda: given_up(worker))
     gate.set()
     until(lambda: worker.idle)
     asked = next(a for q, a in served.explorer._known.items() if q.text == LONG["text"])
@@ -98,7 +98,7 @@ def test_closing_a_request_stops_what_is_generated(served: Served, path: str) ->
     with before_each_pass(served, served.lm, pause) as passes:
         with asking(served, path, data):
             assert begun.wait(PATIENCE)
-        until(lambda: given_up(worker, Level.ASK))
+        until(lambda: given_up(worker))
         gate.set()
         until(lambda: worker.idle)
         assert len(passes) == 6
@@ -110,7 +110,7 @@ def test_a_strike_out_is_answered_in_the_middle_of_shapley_values(served: Served
     worker = served.explorer.worker
 
     def hold(number: int) -> None:
-        if threading.current_thread() is worker._threads[Level.REFERENCE]:
+        if worker._here.job.level is Level.REFERENCE:
             running.set()
             while not struck.is_set():  # as a pass would, layer after layer
                 worker.check()

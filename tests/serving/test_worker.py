@@ -13,7 +13,6 @@ from looprop.serving.worker import MOST_WAITING, Busy, Level, Stopped, Worker, o
 @pytest.fixture
 def worker() -> Iterator[Worker]:
     running = Worker()
-    running.start()
     yield running
     running.end()
     running.join()
@@ -159,7 +158,6 @@ def test_a_silent_job_is_asked_how_far_it_is(worker: Worker) -> None:
 
 def test_the_end_stops_what_runs_and_tells_whoever_waits() -> None:
     worker, begun = Worker(), threading.Event()
-    worker.start()
 
     def long() -> None:
         begun.set()
@@ -176,7 +174,8 @@ def test_the_end_stops_what_runs_and_tells_whoever_waits() -> None:
 
     asyncio.run(main())
     worker.join()
-    assert not any(thread.is_alive() for thread in worker._threads.values())
+    assert worker.idle
+    assert not any(thread.is_alive() for thread in worker._pool._threads)
 
 
 def test_errors_come_back_and_the_worker_goes_on(worker: Worker) -> None:

@@ -1,12 +1,16 @@
-"""Methods asked about one writing of a model after the other."""
+"""Ask methods about one version of a model after the other, and compare their scores.
+
+Scores are compared relative to the largest of them, never one by one: to a method that gives a token a billionth of the
+top score, the token does not matter, and a billionth more or less does not matter either.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from looprop.auditing.comparing import Agreement, Scores, agreement
 from looprop.errors import LoopropError
 from looprop.measure import Measured, ask
 from looprop.methods.base import Method
@@ -14,11 +18,12 @@ from looprop.metrics import pearson
 from looprop.models.subject import Subject
 
 CAUGHT = (LoopropError, RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
+Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class MethodAnswer:
-    """What a method gives for the inputs: one result each, or the error that says why there is none."""
+    """The results of one method, one for each input, or the error of the first that failed."""
 
     found: tuple[Measured, ...] = ()
     error: str = ""
@@ -33,47 +38,85 @@ class MethodAnswer:
         """The scores of every input."""
         return [one.scores for one in self.found if one.scores is not None]
 
-    def first(self, count: int) -> "MethodAnswer":
-        """The answer on the first inputs."""
+    def first(self, count: int | None) -> "MethodAnswer":
+        """The answer on the first inputs; None: on all."""
         return replace(self, found=self.found[:count])
 
 
-def ask_inputs(method: Method, subjects: Sequence[Subject], *, batch: bool = True) -> MethodAnswer:
-    """What a method says of every input: in one batch, or one by one."""
-    # The longest first: what has to be proven of a model once per length is then proven once.
-    order = sorted(range(len(subjects)), key=lambda i: -len(subjects[i].encoded))
-    groups = [order] if batch else [[i] for i in order]
-    said: dict[int, Measured] = {}
-    for group in groups:
-        # Warnings are kept back: the residual of integrated gradients is one of the checks.
-        said |= dict(zip(group, ask(method, [subjects[i] for i in group], catch=CAUGHT, record=True), strict=True))
-        if (error := said[group[0]].raised) is not None:
-            return MethodAnswer(error=" ".join(str(error).split()) or type(error).__name__)
-    return MethodAnswer(tuple(said[i] for i in range(len(subjects))))
+@dataclass(frozen=True)
+class Agreement:
+    """Explanations of several inputs, before and after.
+
+    r: mean over inputs of Pearson's r, of those where it is defined; lowest_r: the lowest. change: the largest relative
+    change of any input. top: the share of inputs whose top feature changes. refused: why there is nothing to compare;
+    the numbers are NaN then.
+    """
+
+    r: float = math.nan
+    lowest_r: float = math.nan
+    change: float = math.nan
+    top: float = math.nan
+    refused: str = ""
 
 
 def ask_all(
     methods: Mapping[str, Method], subjects: Sequence[Subject], *, batch: bool = True
 ) -> dict[str, MethodAnswer]:
-    """What every method says; of a subject they know what the model answers, and nothing that one of them found out."""
-    answers = {}
-    for name, method in methods.items():
-        answers[name] = ask_inputs(method, [subject.alone() for subject in subjects], batch=batch)
-    return answers
+    """Ask every method about subjects with empty caches, so that no method uses another's work.
+
+    batch: all inputs in one call; otherwise one call for each.
+    """
+    return {name: _answer(method, [subject.alone() for subject in subjects], batch) for name, method in methods.items()}
+
+
+def _answer(method: Method, subjects: Sequence[Subject], batch: bool) -> MethodAnswer:
+    # The longest first: what has to be proven of a model once per length is then proven once.
+    order = sorted(range(len(subjects)), key=lambda i: -len(subjects[i].encoded))
+    found: dict[int, Measured] = {}
+    for group in [order] if batch else [[i] for i in order]:
+        # Warnings are kept back: the residual of integrated gradients is one of the checks.
+        found |= dict(zip(group, ask(method, [subjects[i] for i in group], catch=CAUGHT, record=True), strict=True))
+        if (error := found[group[0]].raised) is not None:
+            return MethodAnswer(error=" ".join(str(error).split()) or type(error).__name__)
+    return MethodAnswer(tuple(found[i] for i in range(len(subjects))))
+
+
+def relative_change(before: Scores, after: Scores) -> float:
+    """max |after - before| / max(|before|, |after|), 0 where all scores are 0.
+
+    >>> relative_change(np.array([2.0, 0.0]), np.array([1.0, 0.5]))
+    0.5
+    """
+    size = max(float(np.abs(before).max()), float(np.abs(after).max()))
+    return float(np.abs(after - before).max()) / size if size else 0.0
+
+
+def top_changes(before: Scores, after: Scores, tolerance: float) -> bool:
+    """Whether another feature has the score that is largest in magnitude.
+
+    A score as large as the top, up to the tolerance, may take its place.
+
+    >>> top_changes(np.array([1.0, -3.0]), np.array([1.0, -0.5]), 1e-6)
+    True
+    """
+    top = int(np.abs(after).argmax())
+    size = np.abs(before)
+    return bool(size[top] < size.max() * (1.0 - tolerance))
+
+
+def agreement(before: Sequence[Scores], after: Sequence[Scores], tolerance: float) -> Agreement:
+    """Compare explanations input by input."""
+    pairs = list(zip(before, after, strict=True))
+    defined = [r for a, b in pairs if not math.isnan(r := pearson(a, b))]
+    return Agreement(
+        r=float(np.mean(defined)) if defined else math.nan,
+        lowest_r=min(defined, default=math.nan),
+        change=max(relative_change(a, b) for a, b in pairs),
+        top=sum(top_changes(a, b, tolerance) for a, b in pairs) / len(pairs),
+    )
 
 
 def compare(before: MethodAnswer, after: MethodAnswer, tolerance: float) -> Agreement:
-    """How far two answers are apart, or why that cannot be said."""
-    for answer in (before, after):
-        if answer.failed:
-            return Agreement(refused=answer.error)
-    return agreement(before.scores, after.scores, tolerance)
-
-
-def mean_r(before: MethodAnswer, after: MethodAnswer) -> float:
-    """Mean over inputs of Pearson's r between two answers, NaN where there is none."""
-    if before.failed or after.failed:
-        return math.nan
-    pairs = zip(before.scores, after.scores, strict=True)
-    defined = [r for a, b in pairs if not math.isnan(r := pearson(a, b))]
-    return float(np.mean(defined)) if defined else math.nan
+    """Compare two answers of one method; with an error in either there is nothing to compare."""
+    error = before.error or after.error
+    return Agreement(refused=error) if error else agreement(before.scores, after.scores, tolerance)

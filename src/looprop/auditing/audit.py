@@ -1,7 +1,7 @@
 """`looprop.audit`: does an explanation depend on how the model is written?
 
-The model is taken as it is (`original`), written anew by one rewrite after the other, here or on an engine
-(`spreading`), and everything is put together in one `Audit`.
+Ask the methods about the model as it is (`original`), then about each rewrite of it, here or on an engine
+(`spreading`), and return everything as one `Audit`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,13 +10,13 @@ from typing import Any, get_args
 
 from torch import Tensor, nn
 
-from looprop.auditing.defaults import steps
+from looprop.auditing.catalogue import steps
 from looprop.auditing.manifest import Manifest
-from looprop.auditing.original import SANITY_CHECKS, AuditSetup, Original, Step, Trial, make_methods
+from looprop.auditing.original import AuditSetup, Step, make_methods
 from looprop.auditing.precision import AuditPrecision
 from looprop.auditing.result import Audit
 from looprop.auditing.rewrites.base import Rewrite, make_rewrites
-from looprop.auditing.spreading import Parts, spread
+from looprop.auditing.spreading import compute
 from looprop.errors import InputError, UnknownNameError
 from looprop.inputs.examples import Dataset
 from looprop.methods.base import Method
@@ -75,10 +75,7 @@ def audit(
         manifest = Manifest(setup, chosen)
         original = setup.original()
         step(planned[0].name if planned else "")
-        if engine == "local":
-            parts = _here(original, planned, checks=checks, step=step)
-        else:
-            parts = spread(engine, setup, planned, checks=checks, step=step)
+        parts = compute(engine, setup, original, planned, checks=checks, step=step)
         manifest.check_weights()
     return Audit(
         tuple(trial.attempt for trial in parts.trials),
@@ -93,7 +90,7 @@ def audit(
 def _checked_choice(
     methods: Sequence[str | Method], rewrites: Sequence[str | Rewrite] | None, precision: str
 ) -> tuple[dict[str, Method], list[Rewrite]]:
-    """Methods and rewrites by their names; anything unknown raises before anything is computed."""
+    """Make methods and rewrites from their names. An unknown name raises before anything is computed."""
     if precision not in get_args(AuditPrecision):
         raise UnknownNameError("precision", str(precision), get_args(AuditPrecision))
     chosen, planned = make_methods(methods), make_rewrites(rewrites)
@@ -118,7 +115,7 @@ def _items(texts: Dataset | Sequence[Any]) -> tuple[str, list[Any]]:
 
 @contextmanager
 def _stepping(title: str, total: int, *, show: bool, advance: Callable[[str], None] | None) -> Iterator[Step]:
-    """A progress bar of so many steps, of which the caller is told, too."""
+    """Show a progress bar of so many steps, and report each to the caller, too."""
     with progress_bar(title, total, show=show) as one_more:
 
         def step(what: str) -> None:
@@ -127,13 +124,3 @@ def _stepping(title: str, total: int, *, show: bool, advance: Callable[[str], No
                 advance(what)
 
         yield step
-
-
-def _here(original: Original, rewrites: Sequence[Rewrite], *, checks: bool, step: Step) -> Parts:
-    """Compute all parts of an audit in this process."""
-    trials: list[Trial] = []
-    following = [*(rewrite.name for rewrite in rewrites[1:]), SANITY_CHECKS if checks else ""]
-    for rewrite, comes_next in zip(rewrites, following, strict=False):
-        trials.append(original.attempt(rewrite))
-        step(comes_next)
-    return Parts(tuple(trials), original.checks(step) if checks else ())

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from looprop.auditing.defaults import CHECKED
+from looprop.auditing.catalogue import CHECKED
 from looprop.auditing.original import AuditSetup, Original
 from looprop.errors import ModelError
 from looprop.methods.base import Method
@@ -15,7 +15,7 @@ from looprop.running.provenance import hardware, now, versions, weights_hash
 
 
 class Manifest:
-    """Begun before anything is computed, so that it knows the weights as they were, and when that was."""
+    """The weights and the time before anything is computed, and the manifest afterwards."""
 
     def __init__(self, setup: AuditSetup, methods: Mapping[str, Method]) -> None:
         self._setup = setup
@@ -24,13 +24,13 @@ class Manifest:
         self._weights = weights_hash(setup.adapter.model)
 
     def check_weights(self) -> None:
-        """Raise if the model is not what it was."""
+        """Raise if the weights have changed."""
         adapter = self._setup.adapter
         if weights_hash(adapter.model) != self._weights:
             raise ModelError(f"the audit has changed the weights of {adapter.name}: this is a fault of looprop")
 
     def about(self, original: Original, *, checks: bool, account: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Everything as plain data, the time it took included. account: of an engine, who computed."""
+        """The manifest as plain data, with the time it took. account: which machines of an engine computed."""
         adapter, features, subjects = self._setup.adapter, self._setup.features, original.subjects
         about: dict[str, Any] = {
             "model": adapter.name,

@@ -1,18 +1,19 @@
-"""The model as it is, what it does and what every method says of it: what all rewrites are compared with.
+"""The model as it is, with its behaviour and every method's answers: the reference for all rewrites.
 
-Methods are asked about a changed model through an adapter that has found out nothing yet (`renewing`), and every change
-is undone before the next.
+Methods are asked about a changed model through an adapter with an empty ledger, and every change is undone before the
+next.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 
-from looprop.auditing.asking import MethodAnswer, ask_all, compare, mean_r
+from looprop.auditing.asking import Agreement, MethodAnswer, ask_all, compare
+from looprop.auditing.catalogue import CHECKED, STAGES
 from looprop.auditing.checks import layers_from_the_end, residual, shift_input, shuffle
-from looprop.auditing.defaults import CHECKED, STAGES
 from looprop.auditing.precision import AuditPrecision, doubled, in_float64
 from looprop.auditing.proof import Behaviour, behaviour, prove
 from looprop.auditing.result import Attempt, Checks, RewriteEffect
@@ -39,7 +40,7 @@ Step = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class AuditSetup:
-    """Everything it takes to make an `Original`, here or in another process."""
+    """All that is needed to make an `Original`, here or in another process."""
 
     adapter: Adapter
     items: Sequence[Any]
@@ -54,26 +55,20 @@ class AuditSetup:
         wide = self.precision == "float64"
         adapter = in_float64(self.adapter) if wide else self.adapter
         subjects = [
-            bind(
-                adapter,
-                doubled(item) if wide else item,
-                target=self.target,
-                features=self.features,
-                truncation=self.truncation,
-            )
-            for item in self.items
+            bind(adapter, item, target=self.target, features=self.features, truncation=self.truncation)
+            for item in (map(doubled, self.items) if wide else self.items)
         ]
         return Original(adapter, subjects, make_methods(self.methods))
 
 
 def make_methods(methods: Sequence[str | Method]) -> dict[str, Method]:
-    """Methods by the names that they were asked for by."""
+    """Make methods, by the names under which they were given."""
     return {method if isinstance(method, str) else method.name: make_method(method) for method in methods}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One rewrite, and what it does to every method; nothing where it was not carried out."""
+    """One rewrite and its effect on every method; no effects where it was not carried out."""
 
     attempt: Attempt
     effects: tuple[RewriteEffect, ...] = ()
@@ -132,15 +127,19 @@ class Original:
         return replace(attempt, reason=f"it computes another function: {differ}, {proof.tolerance:.0e} is allowed")
 
     def _effect(self, method: str, rewrite: str, after: MethodAnswer) -> RewriteEffect:
-        agreement = compare(self.answers[method], after, self.tolerance)
-        loo_r = float("nan") if agreement.refused else self._loo_r(after)
+        agreement = self._compared(method, after)
+        loo_r = math.nan if agreement.refused else self._loo_r(after)
         return RewriteEffect(method, rewrite, **asdict(agreement), loo_r=loo_r)
 
+    def _compared(self, method: str, after: MethodAnswer, *, first: int | None = None) -> Agreement:
+        """The agreement of a method with itself. first: on so many of the inputs."""
+        return compare(self.answers[method].first(first), after, self.tolerance)
+
     def _loo_r(self, answer: MethodAnswer) -> float:
-        return mean_r(self.answers["loo"], answer) if "loo" in self.answers else float("nan")
+        return self._compared("loo", answer).r if "loo" in self.answers else math.nan
 
     def base_checks(self) -> tuple[Checks, ...]:
-        """What can be said without asking the methods again."""
+        """The checks that need no further answers."""
         return tuple(self._base_check(name, method) for name, method in self.methods.items())
 
     def _base_check(self, name: str, method: Method) -> Checks:
@@ -151,7 +150,7 @@ class Original:
         return Checks(name, residual=left, complete=method.complete, loo_r=self._loo_r(answer))
 
     def checks(self, step: Step) -> tuple[Checks, ...]:
-        """The sanity checks of every method that answers at all, on the first inputs."""
+        """The sanity checks of every method without an error, on the first inputs."""
         asked = {name: method for name, method in self.methods.items() if not self.answers[name].failed}
         randomised = self._randomised(asked, step)
         with undone() as changes:
@@ -159,12 +158,20 @@ class Original:
         step(SANITY_CHECKS)
         alone = ask_all(asked, self._again()[:CHECKED], batch=False)
         step("")
-        return tuple(
-            check
-            if check.refused
-            else self._checked(check, randomised[check.method], shifted[check.method], alone[check.method])
-            for check in self.base_checks()
-        )
+        checks = []
+        for check in self.base_checks():
+            if (name := check.method) in asked:
+                shift, single = (self._compared(name, after[name], first=CHECKED) for after in (shifted, alone))
+                check = replace(
+                    check,
+                    randomised=tuple(randomised[name]),
+                    shifted=shift.change,
+                    shifted_r=shift.r,
+                    batched=single.change,
+                    slopes=self._slopes(name),
+                )
+            checks.append(check)
+        return tuple(checks)
 
     def _randomised(self, methods: Mapping[str, Method], step: Step) -> dict[str, list[float]]:
         """Mean r of every method with itself, the more of the last layers are shuffled."""
@@ -176,30 +183,12 @@ class Original:
                     shuffle(layers[: -(-len(layers) * stage // STAGES)], changes)  # the share, rounded up
                     shuffled = ask_all(methods, self._again()[:CHECKED])
                 for name in methods:
-                    agreeing[name].append(mean_r(self._first(name), shuffled[name]))
+                    agreeing[name].append(self._compared(name, shuffled[name], first=CHECKED).r)
             step(SANITY_CHECKS)
         return agreeing
 
-    def _first(self, method: str) -> MethodAnswer:
-        """The answer on the inputs that are checked."""
-        return self.answers[method].first(CHECKED)
-
     def _slopes(self, method: str) -> float:
         """The largest gap between scores and measured slopes, over the inputs that are checked."""
-        pairs = zip(self.subjects[:CHECKED], self._first(method).found, strict=True)
-        gaps = [slope_gap(self.methods[method], subject, attribution) for subject, attribution in pairs]
-        return max((gap for gap in gaps if gap == gap), default=float("nan"))
-
-    def _checked(
-        self, check: Checks, randomised: Sequence[float], shifted: MethodAnswer, alone: MethodAnswer
-    ) -> Checks:
-        before = self._first(check.method)
-        shift, single = (compare(before, after, self.tolerance) for after in (shifted, alone))
-        return replace(
-            check,
-            randomised=tuple(randomised),
-            shifted=shift.change,
-            shifted_r=shift.r,
-            batched=single.change,
-            slopes=self._slopes(check.method),
-        )
+        pairs = zip(self.subjects[:CHECKED], self.answers[method].first(CHECKED).found, strict=True)
+        gaps = [slope_gap(self.methods[method], subject, measured) for subject, measured in pairs]
+        return max((gap for gap in gaps if not math.isnan(gap)), default=math.nan)

@@ -4,8 +4,9 @@ import math
 from collections.abc import Sequence
 
 from looprop.auditing.result import Attempt, Audit, Checks, RewriteEffect
-from looprop.auditing.verdicts import percent, said_of
+from looprop.auditing.verdicts import change_text, percent, said_of
 from looprop.display import Cell, Column, card, correlation, escape, facts, fragment, mixed, page, paragraph, table
+from looprop.display.html import folded
 
 FOOTER = (
     "A rewrite computes the same function in another way; it is used only after logits and gradients were found equal "
@@ -18,12 +19,8 @@ FAINTEST = 0.2
 
 def audit_page(audit: Audit) -> str:
     """The whole page."""
-    return page(
-        "Does the explanation depend on how the model is written?",
-        _body(audit),
-        subtitle=_subtitle(audit),
-        footer=FOOTER,
-    )
+    title = "Does the explanation depend on how the model is written?"
+    return page(title, _body(audit), subtitle=_subtitle(audit), footer=FOOTER)
 
 
 def audit_fragment(audit: Audit) -> str:
@@ -62,12 +59,8 @@ def verdict_table(audit: Audit) -> str:
         [said_of(method, verdict), method, verdict.sentence, "; ".join(verdict.flags)]
         for method, verdict in audit.verdicts.items()
     ]
-    return table(
-        [Column(name) for name in ("verdict", "method", "under rewriting", "sanity checks it fails")],
-        rows,
-        sortable=False,
-        stacked=True,
-    )
+    columns = [Column(name) for name in ("verdict", "method", "under rewriting", "sanity checks it fails")]
+    return table(columns, rows, sortable=False, stacked=True)
 
 
 def heat_map(audit: Audit) -> str:
@@ -95,34 +88,20 @@ def _heat_cell(effect: RewriteEffect, tolerance: float) -> str:
     return f'<td class="heat {kind}" style="{style}" title="{escape(tip)}">{change_text(effect.change, tolerance)}</td>'
 
 
-def change_text(change: float, tolerance: float) -> str:
-    """A relative change in per cent.
-
-    >>> change_text(0.503, 1e-6), change_text(1e-9, 1e-6), change_text(0.00012, 1e-6), change_text(float("nan"), 1e-6)
-    ('50', '0', '0.012', '–')
-    """
-    if math.isnan(change):
-        return "–"
-    return "0" if change <= tolerance else percent(change).removesuffix(" %")
+CHECK_COLUMNS = {
+    "method": "",
+    "r to LOO": "mean correlation with leave-one-out on the model as it is",
+    "residual": "median of |f - sum of scores| / |f|; integrated gradients counts from its baseline",
+    "weights shuffled": "r with the explanation after shuffling the last third of layers, two thirds, all "
+    "(Adebayo et al.)",
+    "input shifted": "change and r when the input's zero is moved and the model takes it off again (Kindermans et al.)",
+    "alone or in a batch": "largest relative change",
+    "slopes": "largest relative difference between scores and measured slopes of what the rules say",
+}
 
 
 def checks_table(checks: Sequence[Checks]) -> str:
     """The sanity checks as numbers."""
-    columns = [
-        Column("method"),
-        Column("r to LOO", tip="mean correlation with leave-one-out on the model as it is"),
-        Column("residual", tip="median of |f - sum of scores| / |f|; integrated gradients counts from its baseline"),
-        Column(
-            "weights shuffled",
-            tip="r with the explanation after shuffling the last third of layers, two thirds, all (Adebayo et al.)",
-        ),
-        Column(
-            "input shifted",
-            tip="change and r when the input's zero is moved and the model takes it off again (Kindermans et al.)",
-        ),
-        Column("alone or in a batch", tip="largest relative change"),
-        Column("slopes", tip="largest relative difference between scores and measured slopes of what the rules say"),
-    ]
     rows: list[list[str | Cell]] = []
     for check in checks:
         if check.refused:
@@ -133,7 +112,7 @@ def checks_table(checks: Sequence[Checks]) -> str:
         shifted = "–" if math.isnan(check.shifted) else shifted
         tiny = ("–" if math.isnan(value) else f"{value:.0e}" for value in (check.batched, check.slopes))
         rows.append([check.method, correlation(check.loo_r), percent(check.residual), shuffled, shifted, *tiny])
-    return table(columns, rows, sortable=False)
+    return table([Column(name, tip=tip) for name, tip in CHECK_COLUMNS.items()], rows, sortable=False)
 
 
 def rewrites_table(attempts: Sequence[Attempt]) -> str:
@@ -158,31 +137,18 @@ def _unsupported(attempts: Sequence[Attempt]) -> str:
     if not lines:
         return ""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return (
-        f"<details><summary>{len(lines)} places that were met and left alone, with the "
-        f"reason</summary><ul>{items}</ul></details>"
-    )
+    return folded(f"<ul>{items}</ul>", f"{len(lines)} places that were met and left alone, with the reason")
 
 
 def _all_rows(effects: Sequence[RewriteEffect]) -> str:
-    columns = [
-        Column(name)
-        for name in ("method", "rewrite", "mean r", "lowest r", "largest change", "other top feature", "r to LOO")
-    ]
+    names = ("method", "rewrite", "mean r", "lowest r", "largest change", "other top feature", "r to LOO")
     rows: list[list[str | Cell]] = []
-    for effect in effects:
-        if effect.refused:
-            rows.append([effect.method, effect.rewrite, f"refused: {effect.refused}", "", "", "", ""])
-            continue
-        numbers = [
-            Cell(effect.r, text=_fine(effect.r)),
-            Cell(effect.lowest_r, text=_fine(effect.lowest_r)),
-            Cell(effect.change, text=_tiny(effect.change)),
-            Cell(effect.top, text=percent(effect.top)),
-            Cell(effect.loo_r, text=_fine(effect.loo_r)),
-        ]
-        rows.append([effect.method, effect.rewrite, *numbers])
-    return f"<details><summary>{len(effects)} rows</summary>{table(columns, rows)}</details>"
+    for one in effects:
+        values = (one.r, one.lowest_r, one.change, one.top, one.loo_r)
+        shown = zip(values, (_fine, _fine, _tiny, percent, _fine), strict=True)
+        cells = [Cell(value, text=write(value)) for value, write in shown]
+        rows.append([one.method, one.rewrite, *([f"refused: {one.refused}", *[""] * 4] if one.refused else cells)])
+    return folded(table([Column(name) for name in names], rows), f"{len(effects)} rows")
 
 
 def _fine(r: float) -> str:

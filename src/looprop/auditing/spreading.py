@@ -1,7 +1,7 @@
-"""An audit on an engine of many processes: every rewrite, and the checks, wherever there is room.
+"""The parts of an audit, computed by an engine: every rewrite, and the sanity checks.
 
-What the rewrites are compared with, the `Original`, is not sent: each process makes its own once, from the same setup,
-and so gets the same numbers.
+All parts are compared with the `Original`. In this process it is made once; it is not sent to others, where each
+process makes its own from the same setup and so gets the same numbers.
 """
 
 from collections.abc import Sequence
@@ -17,72 +17,81 @@ from looprop.running.engines import Engine, Sharded, get_engine
 
 @dataclass(frozen=True)
 class Part:
-    """One rewrite, or the sanity checks. id: what an engine calls it when it fails."""
+    """One rewrite, or the sanity checks. id: its name, by which an engine reports a failure."""
 
     id: str
     rewrite: Rewrite | None
 
 
-@dataclass(frozen=True)
-class Done:
-    """One part, done: the trial of a rewrite, or the checks of every method."""
-
-    id: str
-    trial: Trial | None = None
-    checks: tuple[Checks, ...] = ()
+Done = Trial | tuple[Checks, ...]
+"""A finished part: the trial of a rewrite, or the checks of every method."""
 
 
+@dataclass
 class Desk:
-    """Does parts of an audit."""
+    """Computes parts of an audit."""
 
-    def __init__(self, setup: AuditSetup) -> None:
-        self._setup = setup
-        self._original: Original | None = None
+    setup: AuditSetup
+    original: Original | None = None
+    step: Step = lambda what: None
 
     def __call__(self, part: Part) -> Done:
-        if self._original is None:
-            self._original = self._setup.original()
+        if self.original is None:
+            self.original = self.setup.original()
         if part.rewrite is None:
-            return Done(part.id, checks=self._original.checks(lambda what: None))
-        return Done(part.id, trial=self._original.attempt(part.rewrite))
+            return self.original.checks(self.step)
+        return self.original.attempt(part.rewrite)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_setup": self._setup, "_original": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Desk, (self.setup,)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Parts:
-    """All parts of an audit, done.
+    """All parts of an audit.
 
-    trials: in the order of the rewrites. checks: empty where none were wanted. account: who computed, where an engine
-    says so.
+    trials: in the order of the rewrites. checks: empty where none were wanted. account: which machines computed, if the
+    engine reports that.
     """
 
-    trials: tuple[Trial, ...]
+    trials: Sequence[Trial]
     checks: tuple[Checks, ...] = ()
     account: dict[str, Any] | None = None
 
 
-def spread(engine: str | Engine, setup: AuditSetup, rewrites: Sequence[Rewrite], *, checks: bool, step: Step) -> Parts:
-    """Compute all parts of an audit on an engine. A rewrite that fails three times is refused."""
-    parts = [*([Part(SANITY_CHECKS, None)] if checks else []), *(Part(rewrite.name, rewrite) for rewrite in rewrites)]
-    results = get_engine(engine)(Desk(setup), parts)
+def compute(
+    engine: str | Engine,
+    setup: AuditSetup,
+    original: Original,
+    rewrites: Sequence[Rewrite],
+    *,
+    checks: bool,
+    step: Step,
+) -> Parts:
+    """Compute all parts of an audit on an engine. A rewrite that fails again and again is refused."""
+    parts = [*(Part(rewrite.name, rewrite) for rewrite in rewrites), *([Part(SANITY_CHECKS, None)] if checks else [])]
+    here = engine == "local"
+    desk = Desk(setup, original, step) if here else Desk(setup, original)
+    # Elsewhere the checks begin first, since they take longest.
+    results = get_engine(engine)(desk, parts if here else parts[::-1])
     trials: dict[str, Trial] = {}
     checked: tuple[Checks, ...] = ()
+    following = iter([*(part.id for part in parts[1:]), ""])
     try:
         for done in results:
-            if done.trial is None:
-                checked = done.checks
+            if isinstance(done, Trial):
+                trials[done.attempt.rewrite] = done
+                step(next(following) if here else done.attempt.rewrite)
             else:
-                trials[done.id] = done.trial
-            step(done.id)
+                checked = done
+                if not here:
+                    step(SANITY_CHECKS)
     except ShardError as error:
         if SANITY_CHECKS in error.failed:
-            raise ClusterError(
-                f"the sanity checks failed {error.attempts} times: {error.failed[SANITY_CHECKS]}"
-            ) from error
+            reason = f"the sanity checks failed {error.attempts} times: {error.failed[SANITY_CHECKS]}"
+            raise ClusterError(reason) from error
         summaries = {rewrite.name: rewrite.summary for rewrite in rewrites}
-        for name, said in error.failed.items():
-            trials[name] = Trial(Attempt(name, summaries[name], status="refused", reason=said))
+        for name, reason in error.failed.items():
+            trials[name] = Trial(Attempt(name, summaries[name], status="refused", reason=reason))
     account = results.account() if isinstance(results, Sharded) else None
-    return Parts(tuple(trials[rewrite.name] for rewrite in rewrites), checked, account)
+    return Parts([trials[rewrite.name] for rewrite in rewrites], checked, account)

@@ -7,7 +7,7 @@ fails are flags beside it, since a method may be invariant and still worth nothi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -22,11 +22,10 @@ Word = Literal["invariant", "depends on the writing", "refused", "not tested"]
 
 SIGNS: dict[Word, str] = {"invariant": "✓", "depends on the writing": "✗", "refused": "–", "not tested": "–"}
 BLIND = "hardly looks at the model"
-# An explanation that stays like this, however many of the model's weights are shuffled, does not look at the model.
+# Thresholds of the sanity checks: the r of an explanation with itself while weights are shuffled, the share of the
+# output that a method with completeness leaves out, the largest difference between scores by rules and their slopes.
 IGNORES = 0.9
-# A method that promises completeness and leaves out more than this share of the output does not keep its word.
 INCOMPLETE = 0.05
-# Scores by rules that differ by more than this from what the rules say are not what they are said to be.
 OTHER_SLOPES = 0.01
 
 
@@ -40,15 +39,15 @@ class MethodVerdict:
 
 
 def is_blind(method: str, verdict: MethodVerdict) -> bool:
-    """Does a method say the same whatever the model is? Then it is no wonder that rewriting changes nothing."""
+    """Whether a method gives the same scores whatever the model is, so that no rewrite could change them."""
     name = split_name(method)[0]
     knows_nothing = name in CATALOGUE and CATALOGUE[name].kind == "none"
     return verdict.word == "invariant" and (knows_nothing or any(flag.startswith(BLIND) for flag in verdict.flags))
 
 
 def sign_of(method: str, verdict: MethodVerdict) -> str:
-    """A tick for an explanation that stays and looks at the model, a cross for one that changes, a dash where there is
-    nothing to tick: refused, not tested, or blind to the model.
+    """A tick for an explanation that stays and depends on the model, a cross for one that changes, a dash for a method
+    that is refused, not tested, or blind to the model.
     """
     return "–" if is_blind(method, verdict) else SIGNS[verdict.word]
 
@@ -63,7 +62,7 @@ def judge(effects: Sequence[RewriteEffect], checks: Checks, tolerance: float) ->
     """The verdict on one method from its rows and checks."""
     if checks.refused:
         return MethodVerdict("refused", f"says nothing about this model: {checks.refused}")
-    flags = tuple(flag for flag in _flags(checks, tolerance) if flag)
+    flags = tuple(_flags(checks, tolerance))
     refused = [effect for effect in effects if effect.refused]
     known = [effect for effect in effects if not effect.refused]
     if not known:
@@ -95,54 +94,36 @@ def percent(share: float) -> str:
     return f"{100 * share:{digits}} %"
 
 
+def change_text(change: float, tolerance: float) -> str:
+    """A relative change in per cent.
+
+    >>> change_text(0.503, 1e-6), change_text(1e-9, 1e-6), change_text(0.00012, 1e-6), change_text(float("nan"), 1e-6)
+    ('50', '0', '0.012', '–')
+    """
+    return "0" if change <= tolerance else percent(change).removesuffix(" %")
+
+
 def _tiny(change: float) -> str:
     return f"scores change by at most {change:.0e} of the largest" if change else "not one bit of it changes"
 
 
-def _flags(checks: Checks, tolerance: float) -> list[str]:
-    """What each sanity check has to say; "" where it is passed."""
-    return [
-        _other_slopes(checks),
-        _ignores(checks),
-        _batched(checks, tolerance),
-        _shifted(checks, tolerance),
-        _incomplete(checks),
-    ]
-
-
-def _other_slopes(checks: Checks) -> str:
-    if not checks.slopes > OTHER_SLOPES:
-        return ""
-    return (
-        "its scores are not what its rules say: measured slopes differ by up to "
-        f"{percent(checks.slopes)} (something in the model works around the graph)"
-    )
-
-
-def _ignores(checks: Checks) -> str:
-    if not checks.randomised or not all(r >= IGNORES for r in checks.randomised):
-        return ""
-    agrees = ", ".join(map(correlation, checks.randomised))
-    return f"{BLIND}: its explanation stays while the weights are shuffled, from the last layer to all (r {agrees})"
-
-
-def _batched(checks: Checks, tolerance: float) -> str:
-    if not checks.batched > tolerance:
-        return ""
-    return f"depends on what else is in the batch (by up to {percent(checks.batched)})"
-
-
-def _shifted(checks: Checks, tolerance: float) -> str:
-    if not checks.shifted > tolerance:
-        return ""
-    agrees = "" if math.isnan(checks.shifted_r) else f", r {correlation(checks.shifted_r)}"
-    return (
-        "depends on where the input has its zero (shifted input, same function: by up to "
-        f"{percent(checks.shifted)}{agrees})"
-    )
-
-
-def _incomplete(checks: Checks) -> str:
-    if not (checks.complete and checks.residual > INCOMPLETE):
-        return ""
-    return f"promises that its scores add up, and leaves {percent(checks.residual)} of the output unexplained"
+def _flags(checks: Checks, tolerance: float) -> Iterator[str]:
+    """A sentence for each sanity check that fails."""
+    if checks.slopes > OTHER_SLOPES:
+        yield (
+            "its scores are not what its rules say: measured slopes differ by up to "
+            f"{percent(checks.slopes)} (something in the model works around the graph)"
+        )
+    if checks.randomised and all(r >= IGNORES for r in checks.randomised):
+        agrees = ", ".join(map(correlation, checks.randomised))
+        yield f"{BLIND}: its explanation stays while the weights are shuffled, from the last layer to all (r {agrees})"
+    if checks.batched > tolerance:
+        yield f"depends on what else is in the batch (by up to {percent(checks.batched)})"
+    if checks.shifted > tolerance:
+        agrees = "" if math.isnan(checks.shifted_r) else f", r {correlation(checks.shifted_r)}"
+        yield (
+            "depends on where the input has its zero (shifted input, same function: by up to "
+            f"{percent(checks.shifted)}{agrees})"
+        )
+    if checks.complete and checks.residual > INCOMPLETE:
+        yield f"promises that its scores add up, and leaves {percent(checks.residual)} of the output unexplained"

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from looprop.auditing.defaults import steps
-from looprop.auditing.rewrites.catalogue import CATALOGUE, check_rewrites
+from looprop.auditing.catalogue import CATALOGUE, check_rewrites, steps
 from looprop.cli.arguments import check_methods, check_place, read_data
 from looprop.cli.options import (
     Address,
@@ -166,35 +165,34 @@ def _show_verdicts(result: "Audit", console: "Console") -> None:
 
 
 def _show_changes(result: "Audit", console: "Console") -> None:
-    from looprop.auditing.page import change_text
-    from looprop.display.terminal import table
+    from looprop.auditing.verdicts import change_text
 
-    if not result.applied:
-        return
-    effects = {method: [result.row(method, rewrite) for rewrite in result.applied] for method in result.methods}
-    columns = {
-        method: ["refused" if effect.refused else change_text(effect.change, result.tolerance) for effect in own]
-        for method, own in effects.items()
-        if not all(effect.refused for effect in own)
-    }
+    changes: dict[str, list[str]] = {}
+    for effect in result.rows:
+        text = "refused" if effect.refused else change_text(effect.change, result.tolerance)
+        changes.setdefault(effect.method, []).append(text)
+    columns = {method: changes[method] for method in result.methods if set(changes.get(method, [])) - {"refused"}}
     # One line per rewrite: there are more rewrites than a terminal is wide.
     lines = [[rewrite, *(column[i] for column in columns.values())] for i, rewrite in enumerate(result.applied)]
-    console.print()
-    console.print("Largest change of scores in %", style="bold", markup=False)
-    console.print(table(["rewrite", *columns], lines, numeric=frozenset(range(1, len(columns) + 1))))
+    if lines:
+        _show_table(console, "Largest change of scores in %", ["rewrite", *columns], lines)
 
 
 def _show_shuffled(result: "Audit", console: "Console") -> None:
     from looprop.display.data import correlation
-    from looprop.display.terminal import table
 
     lines = [[check.method, *map(correlation, check.randomised)] for check in result.checks if check.randomised]
-    if not lines:
-        return
     heading = "Mean r while weights are shuffled from the last layer down: a third, two thirds, all"
+    if lines:
+        _show_table(console, heading, ["method", "1/3", "2/3", "all"], lines)
+
+
+def _show_table(console: "Console", heading: str, columns: list[str], lines: list[list[str]]) -> None:
+    from looprop.display.terminal import table
+
     console.print()
     console.print(heading, style="bold", markup=False)
-    console.print(table(["method", "1/3", "2/3", "all"], lines, numeric=frozenset({1, 2, 3})))
+    console.print(table(columns, lines, numeric=frozenset(range(1, len(columns)))))
 
 
 def _show_attempts(result: "Audit", console: "Console") -> None:

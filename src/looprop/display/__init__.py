@@ -1,8 +1,8 @@
 """One visual language for terminals, notebooks, pages and figures; everything here is made from plain data.
 
-`colour` has the scale, `data` what is shown and how numbers are written, `html` what pages and notebook output are made
-of, `strips` the text in colour, `prompts` a prompt beside its answer, `terminal` rich renderables, `figures` matplotlib
-pictures. The last two need rich and matplotlib, and are imported where they are used.
+`colour` has the scale, `data` what is shown and how numbers are written, `html` the parts of pages and notebook output,
+`strips` the text or image in colour, `prompts` a prompt beside its answer, `terminal` rich renderables, `figures`
+matplotlib pictures. The last two need rich and matplotlib, and are imported where they are used.
 """
 
 from looprop.display.charts import Line, line_chart

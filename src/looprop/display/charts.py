@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from looprop.display.data import number
+from looprop.display.data import unpadded
 from looprop.display.html import escape
 
 WIDTH, HEIGHT = 460, 270
@@ -38,21 +38,21 @@ def line_chart(title: str, lines: Sequence[Line], *, across: str, up: str) -> st
     def place(x: float, y: float) -> tuple[float, float]:
         return LEFT + x * (WIDTH - LEFT - RIGHT), TOP + (high - y) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
-    drawn = _axes(ticks, place)
     strong = [line.name for line in lines if line.strong][:COLOURS]
     heights = _parted({line.name: place(1.0, _last(line))[1] for line in lines if line.name in strong})
+    curves = []
     for line in sorted(lines, key=lambda line: line.name in strong):  # grey ones below
-        colour = f"line-{strong.index(line.name)}" if line.name in strong else "other"
-        points = " ".join(
-            f"{a:.1f},{b:.1f}"
-            for a, b in (place(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y))
-        )
-        end = heights.get(line.name, place(1.0, _last(line))[1])
-        name = line.name if len(line.name) <= LONGEST else line.name[: LONGEST - 1] + "…"
+        places = [place(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
+        curves.append((line.name, points, heights.get(line.name, place(1.0, _last(line))[1])))
+    drawn = _axes(ticks, place)
+    for name, points, end in curves:
+        colour = f"line-{strong.index(name)}" if name in strong else "other"
+        short = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
         drawn += (
-            f'<g class="{colour}" data-line="{escape(line.name)}"><polyline class="curve" points="{points}"></polyline>'
+            f'<g class="{colour}" data-line="{escape(name)}"><polyline class="curve" points="{points}"></polyline>'
             f'<polyline class="hit" points="{points}"></polyline>'
-            f'<text class="name" x="{WIDTH - RIGHT + 6}" y="{end + 4:.1f}">{escape(name)}</text></g>'
+            f'<text class="name" x="{WIDTH - RIGHT + 6}" y="{end + 4:.1f}">{escape(short)}</text></g>'
         )
     middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
     drawn += f'<text x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(across)}</text>'
@@ -66,18 +66,14 @@ def _last(line: Line) -> float:
 
 def _axes(ticks: Sequence[float], place: Callable[[float, float], tuple[float, float]]) -> str:
     drawn = ""
-    for tick in ticks:
+    for tick, text in zip(ticks, [unpadded(tick) for tick in ticks], strict=True):
         left, height = place(0.0, tick)
         drawn += f'<line class="axis" x1="{left}" y1="{height:.1f}" x2="{WIDTH - RIGHT}" y2="{height:.1f}"></line>'
-        drawn += f'<text x="{left - 6}" y="{height + 4:.1f}" text-anchor="end">{_short(tick)}</text>'
+        drawn += f'<text x="{left - 6}" y="{height + 4:.1f}" text-anchor="end">{text}</text>'
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         across, _ = place(share, ticks[0])
         drawn += f'<text x="{across:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{100 * share:.0f} %</text>'
     return drawn
-
-
-def _short(tick: float) -> str:
-    return "0" if abs(tick) < 1e-12 else number(tick).rstrip("0").rstrip(".").removeprefix("+")
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -94,15 +94,3 @@ def colour_of(value: float, scale: Scale = LIGHT) -> str:
     if math.isnan(value):
         return scale.zero
     return mix(scale.zero, scale.positive if value > 0 else scale.negative, min(1.0, abs(value)))
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance (WCAG 2.2)."""
-    r, g, b = map(linear, parse(colour))
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b
-
-
-def contrast(first: str, second: str) -> float:
-    """Contrast ratio of two colours, 1 to 21; text is readable from 4.5 on (WCAG 2.2)."""
-    low, high = sorted((luminance(first), luminance(second)))
-    return (high + 0.05) / (low + 0.05)

@@ -27,6 +27,28 @@ class Picture:
     high: float = 1.0
     cells: Sequence[Sequence[int]] = ()
 
+    def fits(self, features: int) -> bool:
+        """Whether there are cells for so many features, each inside the grid."""
+        inside = all(0 <= cell < self.rows * self.columns for cells in self.cells for cell in cells)
+        return len(self.cells) == features and inside
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One feature of a strip, ready to be drawn.
+
+    fraction: its place on the colour scale in [-1, 1], None for a feature without colour (outside the scale, NaN).
+    tip: its score, on hover. joined, special, known, breaks: as in `Strip`.
+    """
+
+    text: str
+    fraction: float | None
+    tip: str
+    joined: bool
+    special: bool
+    known: bool
+    breaks: int
+
 
 @dataclass(frozen=True)
 class Strip:
@@ -59,26 +81,35 @@ class Strip:
     alike: bool = True
     picture: Picture | None = None
 
-    def is_special(self, index: int) -> bool:
-        """Was this feature added by the tokenizer?"""
-        return bool(self.special) and self.special[index]
-
-    def is_joined(self, index: int) -> bool:
-        """Does this feature go on with the word before it?"""
-        return bool(self.joined) and self.joined[index]
-
     @property
     def scale(self) -> float:
         """The score that gets the full colour: the largest magnitude inside the scale; 0 if there is none."""
         inside = (abs(s) for i, s in enumerate(self.scores) if i not in self.outside_scale and math.isfinite(s))
         return max(inside, default=0.0)
 
-    def fraction(self, index: int, scale: float | None = None) -> float | None:
-        """Where a score lies on the scale, in [-1, 1]; None for what has no colour (outside the scale, NaN)."""
-        full, score = self.scale if scale is None else scale, self.scores[index]
-        if index in self.outside_scale or math.isnan(score):
-            return None
-        return max(-1.0, min(1.0, score / full)) if full > 0 else 0.0
+    def marks(self, scale: float | None = None) -> list[Mark]:
+        """All features, ready to be drawn. scale: the score that gets the full colour."""
+        full, marks = self.scale if scale is None else scale, []
+        for i, (feature, score) in enumerate(zip(self.features, self.scores, strict=True)):
+            fraction = max(-1.0, min(1.0, score / full)) if full > 0 else 0.0
+            has_colour = i not in self.outside_scale and not math.isnan(score)
+            joined, special = bool(self.joined) and self.joined[i], bool(self.special) and self.special[i]
+            breaks = self.breaks[i] if self.breaks else 0
+            mark = Mark(
+                feature, fraction if has_colour else None, self._tip(i), joined, special, i in self.known, breaks
+            )
+            marks.append(mark)
+        return marks
+
+    def _tip(self, index: int) -> str:
+        score = number(self.scores[index])
+        if self.picture is not None:
+            tip = f"patch {self.features[index]}: {score}"
+        elif index in self.outside_scale:
+            tip = f"{score} (outside the colour scale)"
+        else:
+            tip = f"{score} · position {index + 1} of {len(self.features)}"
+        return tip + (f" · true value {number(self.known[index])}" if index in self.known else "")
 
     def strongest_first(self) -> list[int]:
         """Positions by magnitude of score; ties and NaN in order of position, NaN last."""
@@ -173,6 +204,15 @@ def number(value: float | None, *, signed: bool = True) -> str:
     return f"{value:{'+' if signed else ''}#.3g}".rstrip(".").replace("-", "−").replace("e−0", "e−")
 
 
+def unpadded(value: float) -> str:
+    """A round number of an axis, without padding zeros.
+
+    >>> unpadded(0.5), unpadded(-20.0)
+    ('0.5', '−20')
+    """
+    return "0" if abs(value) < 1e-12 else number(value).rstrip("0").rstrip(".").removeprefix("+")
+
+
 def aligned(value: float | None, scale: float, *, signed: bool = True) -> str:
     """A number of a column, with as many decimals as give the column's largest magnitude, `scale`, three digits.
 
@@ -185,6 +225,21 @@ def aligned(value: float | None, scale: float, *, signed: bool = True) -> str:
     shown = f"{value:{'+' if signed else ''}.{decimals}f}"
     # What rounds to zero has no sign.
     return shown.replace("-", "−") if float(shown) else shown.lstrip("+-")
+
+
+def aligned_rows(rows: Sequence[Sequence[float]], scales: Sequence[float]) -> list[list[str]]:
+    """The numbers of a table, each with the decimals that the scale of its column asks for."""
+    return [[aligned(value, scale) for value, scale in zip(row, scales, strict=True)] for row in rows]
+
+
+def chance(probability: float) -> str:
+    """A probability in per cent, never rounded to certainty.
+
+    >>> chance(0.9746), chance(0.99999), chance(0.00001), chance(0.0312)
+    ('97.5 %', '> 99.9 %', '< 0.1 %', '3.1 %')
+    """
+    share = 100 * probability
+    return "> 99.9 %" if share > 99.95 else "< 0.1 %" if share < 0.05 else f"{share:.1f} %"
 
 
 def two_decimals(value: float) -> str:

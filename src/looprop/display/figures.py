@@ -1,11 +1,13 @@
 """Pictures for papers and slides, made with matplotlib's objects and without pyplot: no global state, no window."""
 
+import base64
 import io
 import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -14,16 +16,20 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 from matplotlib.patches import FancyBboxPatch
 
-from looprop.display.colour import LIGHT, colour_of
-from looprop.display.data import Strip, agreements, number, visible
-from looprop.display.picture_figures import picture_axes, picture_figure
+from looprop.display.colour import LIGHT, colour_of, parse
+from looprop.display.data import Mark, Strip, agreements, number, visible
 
 QUIET = "#5b6470"
 LINE_HEIGHT = 0.36  # inches
 FONT_SIZE = 13
 LONGEST = 40  # characters of a feature beside its bar
+STRENGTH = 0.75  # of the heat map over an image, at the strongest patch
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # how bright red, green and blue are (ITU-R BT.709)
+SIDE = 3.0  # inches of an image
+ACROSS = 4  # images in a row
 METADATA = {"svg": {"Date": None}, "png": {"Software": "looprop"}, "pdf": {"CreationDate": None, "Creator": "looprop"}}
 """What files say of themselves: no date."""
 
@@ -31,17 +37,9 @@ METADATA = {"svg": {"Date": None}, "png": {"Software": "looprop"}, "pdf": {"Crea
 @cache
 def fonts() -> list[str]:
     """The standard font, and what this machine has for other scripts."""
-    more = [
-        "Noto Sans",
-        "Noto Sans CJK SC",
-        "Noto Sans CJK JP",
-        "Noto Sans Arabic",
-        "Noto Sans Devanagari",
-        "Noto Emoji",
-        "Segoe UI Emoji",
-    ]
+    noto = ["Noto Sans", *(f"Noto Sans {script}" for script in ("CJK SC", "CJK JP", "Arabic", "Devanagari"))]
     have = set(font_manager.get_font_names())
-    return ["DejaVu Sans", *(name for name in more if name in have)]
+    return ["DejaVu Sans", *(name for name in (*noto, "Noto Emoji", "Segoe UI Emoji") if name in have)]
 
 
 @contextmanager
@@ -70,11 +68,6 @@ def comparison_figure(strips: Sequence[Strip], *, title: str = "", width: float 
     return _strips(named, None, title=title, width=width)
 
 
-def _pictures(named: Sequence[tuple[str, Strip]], title: str) -> Figure:
-    with style():
-        return picture_figure(named, title=title)
-
-
 class ShownAxes(Axes):
     """Axes that a notebook shows: the picture of their figure."""
 
@@ -98,24 +91,13 @@ def _strips(named: Sequence[tuple[str | None, Strip]], scale: float | None, *, t
         axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
         axes.axis("off")
         if title:
-            axes.text(
-                0.25,
-                0.28,
-                visible(title),
-                fontsize=12,
-                fontweight="bold",
-                color=LIGHT.text,
-                va="center",
-                parse_math=False,
-            )
+            _write(axes, 0.25, 0.28, title, fontsize=12, fontweight="bold", color=LIGHT.text)
         for (name, shown), (placed, lines) in zip(named, flows, strict=True):
             if name is not None:
-                axes.text(
-                    0.25, top + 0.6 * LINE_HEIGHT, visible(name), fontsize=9, color=QUIET, va="center", parse_math=False
-                )
+                _write(axes, 0.25, top + 0.6 * LINE_HEIGHT, name, fontsize=9, color=QUIET)
                 top += LINE_HEIGHT
-            for index, (x, line, length) in enumerate(placed):
-                _chip(axes, shown, index, 0.25 + x, top + (line + 0.5) * LINE_HEIGHT, length)
+            for mark, (x, line, length) in zip(shown.marks(), placed, strict=True):
+                _chip(axes, mark, 0.25 + x, top + (line + 0.5) * LINE_HEIGHT, length)
             top += lines * LINE_HEIGHT
         _legend(figure, scale, width, height)
     return figure
@@ -126,9 +108,9 @@ def _flow(shown: Strip, canvas: FigureCanvasAgg, width: float) -> tuple[list[tup
     renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
     font = font_manager.FontProperties(family=fonts(), size=FONT_SIZE)
     placed, left, line = [], 0.0, 0
-    for index, feature in enumerate(shown.features):
-        length = renderer.get_text_width_height_descent(visible(feature) or " ", font, False)[0] / renderer.dpi + 0.1
-        left += 0.0 if left == 0 else 0.015 if shown.is_joined(index) else 0.07
+    for mark in shown.marks():
+        length = renderer.get_text_width_height_descent(visible(mark.text) or " ", font, False)[0] / renderer.dpi + 0.1
+        left += 0.0 if left == 0 else 0.015 if mark.joined else 0.07
         if left > 0 and left + length > width:
             left, line = 0.0, line + 1
         placed.append((left, line, length))
@@ -136,29 +118,21 @@ def _flow(shown: Strip, canvas: FigureCanvasAgg, width: float) -> tuple[list[tup
     return placed, line + 1
 
 
-def _chip(axes: Axes, shown: Strip, index: int, left: float, middle: float, length: float) -> None:
-    fraction = shown.fraction(index)
-    box = FancyBboxPatch(
-        (left, middle - 0.135),
-        length,
-        0.27,
-        boxstyle="round,pad=0,rounding_size=0.05",
-        facecolor="none" if fraction is None else colour_of(fraction, LIGHT),
-        edgecolor="#c9ced6" if fraction is None else "none",
-        linewidth=0.8,
+def _write(axes: Axes, x: float, y: float, text: str, *, va: str = "center", **style: Any) -> None:
+    """Text as it is: no formula in it, no character that hides."""
+    axes.text(x, y, visible(text), va=va, parse_math=False, **style)
+
+
+def _chip(axes: Axes, mark: Mark, left: float, middle: float, length: float) -> None:
+    filled = "none" if mark.fraction is None else colour_of(mark.fraction, LIGHT)
+    edge = "#c9ced6" if mark.fraction is None else "none"
+    shape = "round,pad=0,rounding_size=0.05"
+    axes.add_patch(
+        FancyBboxPatch((left, middle - 0.135), length, 0.27, shape, facecolor=filled, edgecolor=edge, linewidth=0.8)
     )
-    axes.add_patch(box)
-    ink = QUIET if fraction is None or (shown.is_special(index) and abs(fraction) < 0.3) else LIGHT.text
-    axes.text(
-        left + length / 2,
-        middle,
-        visible(shown.features[index]),
-        fontsize=FONT_SIZE,
-        color=ink,
-        ha="center",
-        va="center_baseline",
-        parse_math=False,
-    )
+    quiet = mark.fraction is None or (mark.special and abs(mark.fraction) < 0.3)
+    ink = QUIET if quiet else LIGHT.text
+    _write(axes, left + length / 2, middle, mark.text, fontsize=FONT_SIZE, color=ink, ha="center", va="center_baseline")
 
 
 def _legend(figure: Figure, scale: float | None, width: float, height: float) -> None:
@@ -169,9 +143,8 @@ def _legend(figure: Figure, scale: float | None, width: float, height: float) ->
     ramp.tick_params(labelsize=8, colors=QUIET, length=2)
     for spine in ramp.spines.values():
         spine.set_edgecolor("#c9ced6")
-    note = "blue: against the target   orange: for the target" + (
-        "   each method on its own scale" if scale is None else ""
-    )
+    note = "blue: against the target   orange: for the target"
+    note += "   each method on its own scale" if scale is None else ""
     figure.text(3.15 / width, 0.425 / height, note, fontsize=8, color=QUIET, va="center")
 
 
@@ -187,8 +160,8 @@ def bars(shown: Strip, axes: Axes | None = None, *, limit: int = 40) -> Axes:
     """
     if shown.picture is not None:
         own = axes or Figure(figsize=(4.4, 4.6), layout="constrained").add_subplot(axes_class=ShownAxes)
-        return picture_axes(shown, own, title=shown.name)
-    kept = sorted(shown.strongest_first()[:limit])
+        return _picture_axes(shown, own, title=shown.name)
+    kept, marks = sorted(shown.strongest_first()[:limit]), shown.marks()
     scores = [0.0 if math.isnan(shown.scores[i]) else shown.scores[i] for i in kept]
     with style():
         if axes is None:
@@ -200,19 +173,14 @@ def bars(shown: Strip, axes: Axes | None = None, *, limit: int = 40) -> Axes:
         axes.set_yticks(range(len(kept)))
         for tick, i in zip(axes.set_yticklabels([_short(shown.features[i]) for i in kept]), kept, strict=True):
             tick.set_parse_math(False)
-            tick.set_color(QUIET if shown.is_special(i) else LIGHT.text)
+            tick.set_color(QUIET if marks[i].special else LIGHT.text)
         axes.invert_yaxis()
         axes.axvline(0, color=QUIET, linewidth=0.8)
         if shown.scale > 0:
             axes.set_xlim(-1.08 * shown.scale, 1.08 * shown.scale)
         axes.set_xlabel("score (right: for the target)", color=QUIET)
-        rest = len(shown.features) - len(kept)
-        axes.set_title(
-            visible(shown.name) + (f" ({limit} strongest of {len(shown.features)} features)" if rest else ""),
-            loc="left",
-            fontsize=11,
-            parse_math=False,
-        )
+        some = f" ({limit} strongest of {len(shown.features)} features)" if len(kept) < len(shown.features) else ""
+        axes.set_title(visible(shown.name) + some, loc="left", fontsize=11, parse_math=False)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
     return axes
@@ -222,6 +190,41 @@ def _short(feature: str) -> str:
     """A feature beside its bar: a long one would leave no room for any bar."""
     text = visible(feature)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _picture_axes(shown: Strip, axes: Axes, *, title: str) -> Axes:
+    """An image with its heat map: orange speaks for the target, blue against it."""
+    drawn = shown.picture
+    assert drawn is not None
+    image = imread(io.BytesIO(base64.b64decode(drawn.png)), format="png")
+    height, width = image.shape[:2]
+    heat = np.zeros((drawn.rows, drawn.columns, 4))
+    for mark, cells in zip(shown.marks(), drawn.cells, strict=False):
+        fraction = mark.fraction or 0.0
+        colour = parse(LIGHT.positive if fraction > 0 else LIGHT.negative)
+        for cell in cells:
+            heat[divmod(cell, drawn.columns)] = (*colour, STRENGTH * abs(fraction))
+    grey = image if image.ndim == 2 else image[:, :, :3] @ LUMINANCE  # colours are the map's alone
+    axes.imshow(grey, cmap="gray", vmin=0, vmax=1, extent=(0, width, height, 0))
+    axes.imshow(heat, extent=(0, width * drawn.wide, height * drawn.high, 0), interpolation="nearest")
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    axes.axis("off")
+    axes.set_title(visible(title), loc="left", fontsize=9, color=LIGHT.text, parse_math=False)
+    return axes
+
+
+@style()
+def _pictures(named: Sequence[tuple[str, Strip]], title: str) -> Figure:
+    """Images of several methods, at most four in a row."""
+    across = min(ACROSS, len(named))
+    down = -(-len(named) // across)
+    size = (SIDE * across + 0.3, (SIDE + 0.35) * down + (0.4 if title else 0.0))
+    figure = Figure(figsize=size, layout="constrained", facecolor="white")
+    for place, (name, shown) in enumerate(named):
+        _picture_axes(shown, figure.add_subplot(down, across, place + 1), title=name)
+    if title:
+        figure.suptitle(visible(title), fontsize=11, fontweight="bold", color=LIGHT.text, parse_math=False)
+    return figure
 
 
 def to_bytes(figure: Figure, kind: str, *, dpi: int = 200) -> bytes:

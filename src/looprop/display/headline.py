@@ -37,11 +37,8 @@ def headline(
         return f"{label}, and no single feature decides it"
     counted = [
         i
-        for i, score in enumerate(shown.scores)
-        if math.isfinite(score)
-        and not shown.is_special(i)
-        and i not in shown.outside_scale
-        and shown.features[i].strip()
+        for i, (score, mark) in enumerate(zip(shown.scores, shown.marks(), strict=True))
+        if math.isfinite(score) and not mark.special and mark.fraction is not None and mark.text.strip()
     ]
     if kind == "effect" and counted and max(abs(shown.scores[i]) for i in counted) < SMALL * abs(output):
         return f"{label}, and no single feature moves it by even {100 * SMALL:.0f} %"
@@ -87,13 +84,3 @@ def residual_said(residual: float, output: float) -> str:
     return (
         f"scores add up to {number(abs(residual), signed=False)} {'less' if residual > 0 else 'more'} than the output"
     )
-
-
-def chance(probability: float) -> str:
-    """A probability in per cent, never rounded to certainty.
-
-    >>> chance(0.9746), chance(0.99999), chance(0.00001), chance(0.0312)
-    ('97.5 %', '> 99.9 %', '< 0.1 %', '3.1 %')
-    """
-    share = 100 * probability
-    return "> 99.9 %" if share > 99.95 else "< 0.1 %" if share < 0.05 else f"{share:.1f} %"

@@ -1,5 +1,5 @@
-"""What pages and notebook output are made of: style and script, header, cards, facts, tables with bars, heat maps.
-Nothing comes from the network.
+"""The parts of pages and notebook output: style and script, header, cards, facts, coloured features, tables with bars,
+heat maps. Nothing comes from the network.
 """
 
 import html
@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from looprop.display.colour import DARK, LIGHT
-from looprop.display.data import VISIBLE, Cell, Column, aligned, spans, texts
+from looprop.display.data import VISIBLE, Cell, Column, Mark, aligned_rows, spans, texts
 
 # The browser itself refuses whatever is not written in the page.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -216,19 +216,40 @@ def heat_table(
     head = f'<th aria-sort="none" data-first>{escape(corner)}</th>'
     head += "".join(f'<th aria-sort="none" style="text-align:center">{escape(name)}</th>' for name in columns)
     body = ""
-    for i, (name, row) in enumerate(zip(rows, values, strict=True)):
-        cells = "".join(
-            heat_cell(value, scale, coloured=i not in uncoloured) for value, scale in zip(row, scales, strict=True)
-        )
+    for i, (name, row, shown) in enumerate(zip(rows, values, aligned_rows(values, scales), strict=True)):
+        parts = zip(row, scales, shown, strict=True)
+        cells = "".join(_heat_cell(*part, coloured=i not in uncoloured) for part in parts)
         linked = f' data-feature="{key}{i}"' if key else ""
         body += f'<tr{linked}><td data-sort="{i}">{escape(name)}</td>{cells}</tr>'
     return f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def heat_cell(value: float, scale: float, *, coloured: bool = True) -> str:
-    """One cell of a heat map."""
+def _heat_cell(value: float, scale: float, text: str, *, coloured: bool) -> str:
     attributes = mixed(value / scale if scale > 0 else 0.0) if coloured and math.isfinite(value) else ("outside", "")
-    return f'<td class="heat {attributes[0]}" style="{attributes[1]}" data-sort="{value}">{aligned(value, scale)}</td>'
+    return f'<td class="heat {attributes[0]}" style="{attributes[1]}" data-sort="{value}">{text}</td>'
+
+
+def coloured_text(marks: Sequence[Mark], key: str) -> str:
+    """The features of a strip in one flowing text. key: the first letter of their names, for the script."""
+    text = ""
+    for index, mark in enumerate(marks):
+        side, colour = mixed(mark.fraction) if mark.fraction is not None else ("outside", "")
+        flags = {"joined": mark.joined, "special": mark.special, "known": mark.known}
+        classes = " ".join(["f", side, *(name for name, on in flags.items() if on)])
+        text += "<br>" * min(2, mark.breaks) or ("" if index == 0 or mark.joined else " ")
+        text += (
+            f'<span class="{classes}" style="{colour}" data-feature="{key}{index}" '
+            f'title="{escape(mark.tip)}">{_feature(mark.text)}</span>'
+        )
+    return text
+
+
+def _feature(text: str) -> str:
+    """A feature as HTML: the space before it is the gap, line breaks are seen and made, spaces alone are seen."""
+    text = text[1:] if text.startswith(" ") and text.strip() else text
+    if "\n" in text:
+        return "↵\n".join(escape(line) for line in text.replace("\r\n", "\n").split("\n"))
+    return escape(text if text.strip() or not text else "␣" * len(text))
 
 
 def mixed(fraction: float) -> tuple[str, str]:

@@ -1,25 +1,25 @@
-"""Features as selectable, coloured text: one explanation, or several side by side."""
+"""Features as selectable, coloured text, or as a heat map over an image: one explanation, or several side by side."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from looprop.display.data import Cell, Column, Strip, agreements, aligned, number, visible
+from looprop.display.data import Cell, Column, Mark, Strip, agreements, aligned, number, visible
 from looprop.display.html import (
     card,
+    coloured_text,
     escape,
     facts,
     folded,
     fragment,
     heat_table,
-    mixed,
     page,
     paragraph,
     scale_switch,
     table,
     word_switch,
 )
-from looprop.display.pictures import picture, strength_slider
 
 FEW = 30
 """More features are listed on demand."""
@@ -38,45 +38,43 @@ def strip(shown: Strip, *, scale: float | None = None, small: bool = False, shar
     colour; share: of the scale that all methods have together; key: the first letter of the features' names.
     """
     if shown.picture is not None:
-        return picture(shown, share=share)
-    full = shown.scale if scale is None else scale
-    parts = []
-    for index, feature in enumerate(shown.features):
-        fraction = shown.fraction(index, full)
-        side, colour = mixed(fraction) if fraction is not None else ("outside", "")
-        classes = [
-            "f",
-            side,
-            *(["joined"] if shown.is_joined(index) else []),
-            *(["special"] if shown.is_special(index) else []),
-            *(["known"] if index in shown.known else []),
-        ]
-        gap = "" if index == 0 or shown.is_joined(index) else " "
-        gap = "<br>" * min(2, shown.breaks[index]) if shown.breaks and shown.breaks[index] else gap
-        parts.append(
-            f'{gap}<span class="{" ".join(classes)}" style="{colour}" data-feature="{key}{index}" '
-            f'title="{escape(_tip(shown, index))}">{_text(feature)}</span>'
-        )
+        return _picture(shown, share=share)
     own = f' style="--share:{share:.4f}"' if share != 1.0 else ""
-    return f'<p class="strip{" fragment-strip" if small else ""}"{own}>{"".join(parts)}</p>'
+    text = coloured_text(shown.marks(scale), key)
+    return f'<p class="strip{" fragment-strip" if small else ""}"{own}>{text}</p>'
 
 
-def _tip(shown: Strip, index: int) -> str:
-    tip = number(shown.scores[index])
-    tip += (
-        " (outside the colour scale)"
-        if index in shown.outside_scale
-        else f" · position {index + 1} of {len(shown.features)}"
+def _picture(shown: Strip, *, share: float = 1.0) -> str:
+    """The image of a strip whose features are patches. share: of the scale that all methods have together."""
+    drawn = shown.picture
+    assert drawn is not None
+    patches = [""] * (drawn.rows * drawn.columns)
+    for index, (mark, cells) in enumerate(zip(shown.marks(), drawn.cells, strict=False)):
+        for cell in cells:
+            patches[cell] = _patch(mark, index)
+    grid = "".join(patch or '<span class="patch"></span>' for patch in patches)
+    return (
+        f'<div class="picture" style="--share:{share:.4f}"><img alt="the image that is explained" '
+        f'src="data:image/png;base64,{escape(drawn.png)}"><div class="grid" style="--columns:{drawn.columns};'
+        f'--wide:{drawn.wide:.4f};--high:{drawn.high:.4f}">{grid}</div></div>'
     )
-    return tip + (f" · true value {number(shown.known[index])}" if index in shown.known else "")
 
 
-def _text(feature: str) -> str:
-    """A feature as HTML: the space before it is the gap, line breaks are seen and made, spaces alone are seen."""
-    text = feature[1:] if feature.startswith(" ") and feature.strip() else feature
-    if "\n" in text:
-        return "↵\n".join(escape(line) for line in text.replace("\r\n", "\n").split("\n"))
-    return escape(text if text.strip() or not text else "␣" * len(text))
+def _patch(mark: Mark, index: int) -> str:
+    side = "" if mark.fraction is None else " n" if mark.fraction < 0 else " p"
+    strength = abs(mark.fraction or 0.0)
+    return (
+        f'<span class="patch{side}" style="--a:{strength:.3f}" data-feature="t{index}" title="{escape(mark.tip)}">'
+        "</span>"
+    )
+
+
+def _strength_slider() -> str:
+    """How strong the heat maps of a page are."""
+    return (
+        '<label class="strength-of">picture <input type="range" class="strength" min="0" max="100" value="75" '
+        'aria-label="strength of the heat map"> heat map</label>'
+    )
 
 
 def legend(scale: float | None, *, outside: bool = False, known: bool = False) -> str:
@@ -94,7 +92,7 @@ def legend(scale: float | None, *, outside: bool = False, known: bool = False) -
     )
 
 
-def feature_table(shown: Strip, *, key: str = "t") -> str:
+def feature_table(shown: Strip, key: str = "t") -> str:
     """Features by strength, with bars around zero; the page's script sorts by any column and links rows with marks."""
     columns = [Column("#"), Column("feature"), Column("score", bars=True), Column("|score|", order="descending")]
     columns += [Column("true value", tip="leave-one-out, computed to check the scores")] if shown.known else []
@@ -127,14 +125,18 @@ def _true_value(shown: Strip, index: int) -> str | Cell:
     return Cell(shown.known[index], text=aligned(shown.known[index], largest))
 
 
-def _both(view: View, render_tokens: str, render_words: str | None) -> str:
-    if view.words is None or render_words is None:
-        return render_tokens
-    return f'<div class="tokens">{render_tokens}</div><div class="words">{render_words}</div>'
+def _both(view: View, draw: Callable[[Strip, str], str]) -> str:
+    """Tokens and words, drawn alike. draw: takes a strip and the first letter of its features' names."""
+    return _either(draw(view.tokens, "t"), draw(view.words, "w") if view.words is not None else "")
 
 
-def _strip_and_legend(shown: Strip, *, small: bool = False, key: str = "t") -> str:
-    slider = strength_slider() if shown.picture is not None else ""
+def _either(tokens: str, words: str) -> str:
+    """Two pieces of HTML, of which the page shows one; words: "" where there are none."""
+    return f'<div class="tokens">{tokens}</div><div class="words">{words}</div>' if words else tokens
+
+
+def _strip_and_legend(shown: Strip, key: str, *, small: bool = False) -> str:
+    slider = _strength_slider() if shown.picture is not None else ""
     below = legend(shown.scale, outside=bool(shown.outside_scale), known=bool(shown.known))
     return strip(shown, small=small, key=key) + slider + below
 
@@ -145,23 +147,16 @@ def explanation_page(
     """The page of one explanation: facts, coloured text, legend, table of features. note: a sentence below them; more:
     further sections.
     """
-    words = view.words
-    text = _both(view, _strip_and_legend(view.tokens), _strip_and_legend(words, key="w") if words else None)
-    features = _both(view, feature_table(view.tokens), feature_table(words, key="w") if words else None)
     told = paragraph(note) if note else ""
-    body = card(facts(view.tokens.facts) + told + text) + more + card(features, title="Features by strength")
-    return page(title, body, subtitle=subtitle, words=words is not None, footer=footer)
+    body = card(facts(view.tokens.facts) + told + _both(view, _strip_and_legend)) + more
+    body += card(_both(view, feature_table), title="Features by strength")
+    return page(title, body, subtitle=subtitle, words=view.words is not None, footer=footer)
 
 
 def explanation_fragment(title: str, view: View, *, note: str = "", plain: str = "") -> str:
     """One explanation for a notebook cell. plain: what stands there where no script runs."""
-    words = view.words
-    switch = f"<p>{word_switch()}</p>" if words else ""
-    text = _both(
-        view,
-        _strip_and_legend(view.tokens, small=True),
-        _strip_and_legend(words, small=True, key="w") if words else None,
-    )
+    switch = f"<p>{word_switch()}</p>" if view.words else ""
+    text = _both(view, partial(_strip_and_legend, small=True))
     told = paragraph(note) if note else ""
     return fragment(f"<h2>{escape(title)}</h2>{facts(view.tokens.facts)}{told}{text}{switch}", plain=plain)
 
@@ -172,27 +167,27 @@ def comparison(views: Sequence[View]) -> str:
     largest = max((s.scale for s in strips if s.alike), default=0.0)
     rows = "".join(_method(view, largest) for view in views)
     rows = f'<div class="pictures">{rows}</div>' if any(s.picture is not None for s in strips) else rows
-    slider = strength_slider() if any(s.picture is not None for s in strips) else ""
+    slider = _strength_slider() if any(s.picture is not None for s in strips) else ""
     below = legend(None, outside=any(s.outside_scale for s in strips), known=any(s.known for s in strips))
     return f'<div class="compared">{rows}{slider}{below}</div>'
 
 
 def _method(view: View, largest: float) -> str:
     shown = view.tokens
+    share = shown.scale / largest if shown.alike and largest > 0 else 1.0
     r = "".join(
         f'<small class="r" title="Pearson\'s r, special tokens left out">{escape(name)} <b>{value}</b></small>'
         for name, value in agreements(shown)
     )
     notes = "".join(f"<small>{escape(name)} {escape(value)}</small>" for name, value in shown.facts)
-    share = shown.scale / largest if shown.alike and largest > 0 else 1.0
     who = f'<div class="who">{escape(shown.name)}{r}{notes}</div>'
     if shown.picture is not None:
         return f"<div>{strip(shown, share=share)}{who}</div>"
-    text = _both(view, strip(shown, share=share), strip(view.words, share=share, key="w") if view.words else None)
+    text = _both(view, lambda own, key: strip(own, share=share, key=key))
     return f'<div class="method">{who}<div>{text}</div></div>'
 
 
-def _heat(strips: Sequence[Strip], key: str = "t") -> str:
+def _heat(strips: Sequence[Strip], key: str) -> str:
     first = strips[0]
     names = [f"{i + 1}  {visible(feature)}" for i, feature in enumerate(first.features)]
     values = [[shown.scores[i] for shown in strips] for i in range(len(first.features))]
@@ -224,11 +219,8 @@ def comparison_page(
         own = card(comparison(views))
         if len({len(view.tokens.features) for view in views}) == 1 and len(views) > 1:
             words = [view.words for view in views if view.words is not None]
-            heat = _both(
-                views[0],
-                _heat([view.tokens for view in views]),
-                _heat(words, "w") if len(words) == len(views) else None,
-            )
+            tokens = _heat([view.tokens for view in views], "t")
+            heat = _either(tokens, _heat(words, "w") if len(words) == len(views) else "")
             own += card(heat, title="Feature by feature")
         body += f'<div class="linking">{own}</div>'
     has_words = any(view.words is not None for views in groups for view in views)

@@ -37,14 +37,13 @@ def feature_style(fraction: float | None) -> Style:
 def strip(shown: Strip, *, colour: bool) -> Text:
     """Features in one flowing line; without colour each is followed by its score, `great[+0.82]`."""
     text = Text(overflow="fold")
-    for index, feature in enumerate(shown.features):
-        if index and not (colour and shown.is_joined(index)):
+    for index, mark in enumerate(shown.marks()):
+        if index and not (colour and mark.joined):
             text.append(" ")
-        fraction = shown.fraction(index)
         if colour:
-            text.append(visible(feature), feature_style(fraction))
+            text.append(visible(mark.text), feature_style(mark.fraction))
         else:
-            text.append(f"{visible(feature)}[{aligned(shown.scores[index], shown.scale)}]")
+            text.append(f"{visible(mark.text)}[{aligned(shown.scores[index], shown.scale)}]")
     return text
 
 
@@ -63,12 +62,12 @@ def bar(fraction: float | None, *, colour: bool, width: int = 10) -> Text:
 def feature_table(shown: Strip, *, colour: bool, limit: int = 12) -> RenderableType:
     """The strongest features with their scores and bars."""
     grid = _grid("feature", "score", "", *(["true value"] if shown.known else []))
-    largest = max(map(abs, shown.known.values()), default=0.0)
+    largest, marks = max(map(abs, shown.known.values()), default=0.0), shown.marks()
     for index in shown.strongest_first()[:limit]:
         grid.add_row(
             Text(visible(shown.features[index])),
             aligned(shown.scores[index], shown.scale),
-            bar(shown.fraction(index), colour=colour),
+            bar(marks[index].fraction, colour=colour),
             *([aligned(shown.known[index], largest) if index in shown.known else ""] if shown.known else []),
         )
     left = len(shown.features) - limit

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from looprop.display import comparison, escape, facts, number
-from looprop.display.headline import chance
+from looprop.display.data import chance
 from looprop.evaluation.examples import Disagreement, said_of
 from looprop.result.explanation import Explanation
 from looprop.running.parts import Row

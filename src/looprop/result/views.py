@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from looprop.display.data import Picture, Strip, number
-from looprop.display.headline import chance, headline, residual_said
-from looprop.display.pictures import fits
+from looprop.display.data import Picture, Strip, chance, number
+from looprop.display.headline import headline, residual_said
 from looprop.display.strips import View
 from looprop.errors import DataError
 from looprop.naming import split_name
@@ -166,7 +165,7 @@ def _picture(given: Any, features: int) -> Picture | None:
     patches = all(0 < count <= MOST_PATCHES for count in (drawn.rows, drawn.columns))
     sides = all(0 < side <= 2 for side in (drawn.wide, drawn.high))
     png = re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", drawn.png)
-    return drawn if patches and sides and png and fits(drawn, features) else None
+    return drawn if patches and sides and png and drawn.fits(features) else None
 
 
 # ----- several of them

@@ -30,12 +30,11 @@ from looprop.serving.asked import Asked, ask, bench_of, generates, reads_images
 from looprop.serving.explaining import REFERENCES, Explaining
 from looprop.serving.export import SCRIPTS, asset, explorer_page, standalone_page
 from looprop.serving.guard import Guard
-from looprop.serving.interrupting import interruptible
 from looprop.serving.pictures import LARGEST_PICTURE, Pictures
 from looprop.serving.questions import FEATURES, LONGEST_TEXT, Question, read_methods, read_places, read_question
 from looprop.serving.reproduction import python_lines
 from looprop.serving.requests import Handler, body, parts, safely, said, while_there
-from looprop.serving.worker import Busy, Level, Worker, one_step
+from looprop.serving.worker import Busy, Level, Worker, interruptible, one_step
 from looprop.workbench import Workbench
 
 REMEMBERED = 16
@@ -81,7 +80,6 @@ class Explorer:
 
         @asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
-            self.worker.start()
             try:
                 yield
             finally:
@@ -123,22 +121,20 @@ class Explorer:
         return JSONResponse(await self._soon(request, lambda: self._asked(question).describe(), Level.ASK))
 
     async def _without(self, request: Request) -> Response:
-        question, (struck,) = parts(await body(request), "struck")
-
-        def found() -> dict[str, Any]:
-            asked = self._asked(question)
-            return asked.without(read_places(struck, asked.count))
-
-        return JSONResponse(await self._soon(request, found, Level.STRIKE))
+        return await self._struck(request, Asked.without, Level.STRIKE)
 
     async def _answer(self, request: Request) -> Response:
+        return await self._struck(request, Asked.new_answer, Level.ASK)
+
+    async def _struck(self, request: Request, find: Callable[[Asked, list[int]], Any], level: Level) -> Response:
+        """What there is to find out about a question without the features that are struck out."""
         question, (struck,) = parts(await body(request), "struck")
 
-        def found() -> dict[str, Any]:
+        def found() -> Any:
             asked = self._asked(question)
-            return asked.new_answer(read_places(struck, asked.count))
+            return find(asked, read_places(struck, asked.count))
 
-        return JSONResponse(await self._soon(request, found, Level.ASK))
+        return JSONResponse(await self._soon(request, found, level))
 
     async def _explain(self, request: Request) -> Response:
         question, (names,) = parts(await body(request), "methods")

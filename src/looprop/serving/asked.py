@@ -17,7 +17,7 @@ from looprop.models.target import TargetLike
 from looprop.models.token_targets import CONTINUATION, token_text
 from looprop.removal.plain import plain_runner
 from looprop.removal.value import SetFunction
-from looprop.serving.pictures import Pictures, as_seen
+from looprop.serving.pictures import Pictures
 from looprop.serving.questions import Question
 from looprop.workbench import Workbench
 
@@ -84,17 +84,13 @@ class Asked:
         return f"for {_name(self.subject, target.index[0])}" if target.against is not None else ""
 
     def _picture(self) -> dict[str, Any] | None:
-        adapter = self.subject.adapter
-        pixels = self.subject.encoded.inputs.get("pixel_values")
-        if not self.question.image or pixels is None:
+        adapter, encoded = self.subject.adapter, self.subject.encoded
+        if not self.question.image or not (shown := adapter.picture(encoded)):
             return None
-        height, width = pixels.shape[-2:]
-        rows, columns = adapter.grid(height, width)  # type: ignore[attr-defined]
-        patch = adapter.patch  # type: ignore[attr-defined]
-        shown = as_seen(pixels[0], getattr(adapter, "processor", None))
-        return {
-            "data": shown, "height": height, "width": width, "rows": rows, "columns": columns, "patch": list(patch)
-        }  # fmt: skip
+        height, width = encoded.inputs["pixel_values"].shape[-2:]
+        patch = list(adapter.patch)  # type: ignore[attr-defined]
+        grid = {"rows": shown["rows"], "columns": shown["columns"], "patch": patch}
+        return {"data": f"data:image/png;base64,{shown['png']}", "height": height, "width": width, **grid}
 
     def without(self, struck: list[int]) -> dict[str, Any]:
         """What the model really says without some features, and what each of them does by itself."""

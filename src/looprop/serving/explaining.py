@@ -1,4 +1,4 @@
-"""What methods say of a question, as a job of many steps: the cheapest first, leave-one-out a few at a time."""
+"""Explain a question by several methods, as a job of many steps: the cheapest first, leave-one-out a few at a time."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from looprop.serving.worker import Level
 
 LOO, SHAPLEY = "loo", "shapley"
 REFERENCES = (LOO, SHAPLEY)
-"""What methods are held to."""
+"""The methods that others are compared with."""
 TOGETHER = 8
 """So many features of leave-one-out are computed before others have their turn."""
 
@@ -50,7 +50,7 @@ class Explaining:
                 yield self._found(name)
 
     def progress(self) -> dict[str, Any] | None:
-        """How many variants the method that runs has begun, of about how many at most; None for nothing new."""
+        """How many variants the current method has run, of about how many at most; None for nothing new."""
         now = self._now
         if now is None:
             return None

@@ -1,22 +1,20 @@
-"""Who may ask: only pages of this server, with its token, from the names that it is known by.
+"""Access control: only pages of this server may ask, with its token, under the names of this machine.
 
-Every request is looked at before anything else is: its Host (against rebinding: a foreign name that leads to this
-machine), its Origin (against other pages in the same browser), its token, its size.
+Every request is checked before it is read: its Host (against rebinding: a foreign name that leads to this machine), its
+Origin (against other pages in the same browser), its token, its size.
 """
 
 import hmac
 import ipaddress
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
-from urllib.parse import parse_qs
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.datastructures import MutableHeaders, QueryParams
+from starlette.requests import cookie_parser
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 LARGEST_BODY = 2**20
@@ -27,17 +25,17 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = (
-    (b"content-security-policy", POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
 
 
 def new_token() -> str:
-    """One that nobody guesses."""
+    """A token that cannot be guessed."""
     return secrets.token_urlsafe(24)
 
 
@@ -47,8 +45,8 @@ def cookie_name(port: int) -> str:
 
 
 def known_hosts(host: str, port: int) -> frozenset[str]:
-    """What the Host of a request may say: the names of this machine for itself, and beyond them the one that was asked
-    for, or every name and address of this machine where all of them were.
+    """The Host headers that are allowed: the names of this machine for itself, and beyond them the host that was asked
+    for, or every name and address of this machine if all of them were.
     """
     names = set(LOOPBACK)
     if not is_loopback(host):
@@ -62,18 +60,21 @@ def is_loopback(host: str) -> bool:
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "127.evil.example", "0.0.0.0")]
     [True, True, True, False, False]
     """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+    address = _address(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def is_everything(host: str) -> bool:
     """Does a host stand for all addresses of this machine?"""
+    address = _address(host)
+    return address is not None and address.is_unspecified
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host).is_unspecified
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return None
 
 
 def names_of_this_machine() -> list[str]:
@@ -91,27 +92,27 @@ def _bracketed(host: str) -> str:
 
 
 class Guard:
-    """An application that answers only whom it may."""
+    """An application that refuses everybody without access."""
 
-    def __init__(self, inner: Application, *, token: str, host: str, port: int) -> None:
+    def __init__(self, inner: ASGIApp, *, token: str, host: str, port: int) -> None:
         self.inner, self.token = inner, token
         self.hosts, self.cookie = known_hosts(host, port), cookie_name(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Look at a request; hand it on, or say no."""
+        """Pass a request on, or refuse it."""
         if scope["type"] == "lifespan":
             await self.inner(scope, receive, send)
             return
         if scope["type"] != "http":  # no websockets here
             await send({"type": "websocket.close", "code": 1008})
             return
-        refused = self._refusal(scope)
-        if refused is not None:
-            await _answer(send, *refused)
+        if (refused := self._refusal(scope)) is not None:
+            status, text = refused
+            await PlainTextResponse(text, status, headers=HEADERS)(scope, receive, send)
             return
-        kept = f"{self.cookie}={self.token}; HttpOnly; Path=/; SameSite=strict"
-        more = ((b"set-cookie", kept.encode()),) if scope["path"] == "/" else ()
-        await self.inner(scope, _limited(receive, largest_body(scope["path"])), _with_headers(send, more))
+        kept = {"set-cookie": f"{self.cookie}={self.token}; HttpOnly; Path=/; SameSite=strict"}
+        more = kept if scope["path"] == "/" else {}
+        await self.inner(scope, _limited(receive, largest_body(scope["path"])), _with_headers(send, HEADERS | more))
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = _single(scope["headers"])
@@ -136,16 +137,8 @@ class Guard:
         return None
 
     def _has_token(self, scope: Scope, headers: dict[str, str]) -> bool:
-        try:
-            query = parse_qs(scope.get("query_string", b"").decode("latin-1"), max_num_fields=16, errors="replace")
-        except ValueError:  # more fields than any page of this server sends
-            return False
-        cookies = SimpleCookie()
-        try:
-            cookies.load(headers.get("cookie", ""))
-        except CookieError:
-            cookies.clear()
-        given = [*query.get("token", []), *([cookies[self.cookie].value] if self.cookie in cookies else [])]
+        given = QueryParams(scope.get("query_string", b"")).getlist("token")
+        given += [value for name, value in cookie_parser(headers.get("cookie", "")).items() if name == self.cookie]
         return any(hmac.compare_digest(one.encode("utf-8", "replace"), self.token.encode()) for one in given)
 
 
@@ -166,7 +159,7 @@ def largest_body(path: str) -> int:
 
 
 def _limited(receive: Receive, most: int) -> Receive:
-    """What a request sends, up to a bound, whatever it said of its length."""
+    """The body of a request up to a bound, whatever length it stated."""
     seen = 0
 
     async def bounded() -> MutableMapping[str, Any]:
@@ -181,20 +174,13 @@ def _limited(receive: Receive, most: int) -> Receive:
 
 
 class TooLarge(Exception):
-    """A request that goes on for longer than it may."""
+    """A request whose body is larger than allowed."""
 
 
-def _with_headers(send: Send, more: Iterable[tuple[bytes, bytes]]) -> Send:
+def _with_headers(send: Send, more: Mapping[str, str]) -> Send:
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *HEADERS, *more]
+            MutableHeaders(scope=message).update(more)
         await send(message)
 
     return sending
-
-
-async def _answer(send: Send, status: int, text: str) -> None:
-    body = text.encode()
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode()), *HEADERS]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from looprop.errors import InputError
 
 LARGEST_PICTURE = 4 * 2**20
@@ -72,7 +70,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _checked(data: bytes) -> bytes:
-    """The same bytes, if they are a picture of a size and depth that can be shown; only its head is read for that."""
+    """Raise for a picture of a size or depth that cannot be shown, of which only the head is read; return the bytes."""
     picture = _opened(data)
     width, height = picture.size
     if width * height > MOST_PIXELS:
@@ -91,21 +89,3 @@ def _opened(data: bytes) -> Any:
         return Image.open(io.BytesIO(data), formats=FORMATS)
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise InputError(f"this is no picture that can be read: {', '.join(FORMATS)}") from error
-
-
-def as_seen(pixels: torch.Tensor, processor: Any) -> str:
-    """What the model was given (C, H, W), as a PNG in a data address: normalisation is taken back where it is known."""
-    from PIL import Image
-
-    shown = pixels.detach().float().cpu()
-    mean, deviation = getattr(processor, "image_mean", None), getattr(processor, "image_std", None)
-    if getattr(processor, "do_normalize", False) and mean is not None and deviation is not None:
-        shown = shown * torch.tensor(deviation)[:, None, None] + torch.tensor(mean)[:, None, None]
-    else:
-        low, high = shown.min(), shown.max()
-        shown = (shown - low) / (high - low).clamp(min=1e-12)
-    levels = (shown.clamp(0, 1) * 255).round().to(torch.uint8)
-    three = levels[:1].expand(3, -1, -1) if len(levels) != 3 else levels
-    written = io.BytesIO()
-    Image.fromarray(three.permute(1, 2, 0).contiguous().numpy()).save(written, "PNG")
-    return "data:image/png;base64," + base64.b64encode(written.getvalue()).decode("ascii")

@@ -1,26 +1,29 @@
-"""One worker for all pages: what is short goes before what is long, and any of it can be stopped.
+"""One computation at a time for all pages: short jobs go before long ones, and any job can be stopped.
 
-Jobs wait in four lines, one per level. One job computes at a time. Before every layer of a model it asks (`check`)
-whether anybody still waits for it, and whether something more urgent does: then it pauses where it is until that is
-done. So a strike-out is answered in the middle of an hour's Shapley values.
+A job is a generator; each of its steps runs in a thread of one pool. Before every layer of a model (`interruptible`)
+the thread that computes calls `check`, which stops a job that nobody waits for and pauses one while a more urgent job
+is in line. So a strike-out is answered in the middle of an hour's Shapley values.
 """
 
 import asyncio
 import itertools
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-Step = Iterator[Any]
-"""A job: what it yields goes to whoever asked, and others may come in between."""
+from torch import Tensor, nn
+
+from looprop.propagation.tape import unseen
+from looprop.workbench import Workbench
 
 MOST_WAITING = 64
 """Jobs in line; more are refused."""
 OFTEN = 0.5
-"""Seconds after which a job that has given nothing new is asked how far it is."""
+"""Seconds without a result after which a job is asked for its progress."""
+_END = object()
 
 
 class Level(IntEnum):
@@ -37,164 +40,153 @@ class Busy(Exception):
 
 
 class Stopped(BaseException):
-    """Raised inside a job that nobody waits for any more; no part of the library takes it for a failure of its own."""
+    """Raised inside a job that nobody waits for; not an `Exception`, so that no part of the library handles it."""
 
 
 @dataclass(eq=False)
-class Ticket:
-    """A job in line. results: what it gave so far, for whoever asked."""
+class Job:
+    """Steps to compute. turn: its place among the jobs of its level, renewed with every step."""
 
-    job: Step
-    loop: asyncio.AbstractEventLoop
-    results: "asyncio.Queue[tuple[str, Any]]" = field(default_factory=asyncio.Queue)
+    steps: Iterator[Any]
+    level: Level
+    turn: int = 0
     stopped: bool = False
-
-    def give(self, kind: str, value: Any) -> None:
-        """Hand something to whoever asked, from a thread of the worker."""
-        if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self.results.put_nowait, (kind, value))
 
 
 class Worker:
-    """Threads that work through jobs, one per level, of which one computes at a time."""
+    """Runs jobs, one at a time. rows: how many inputs were run through models so far, by level."""
 
     def __init__(self) -> None:
-        self._lines: dict[Level, deque[Ticket]] = {level: deque() for level in Level}
-        self._current: dict[Level, Ticket | None] = dict.fromkeys(Level)
-        self._changed = threading.Condition()
-        self._computing: Level | None = None
-        self._ending = False
-        self._threads = {
-            level: threading.Thread(target=self._work, args=(level,), name=f"looprop-{level.name.lower()}", daemon=True)
-            for level in Level
-        }
-        self._levels: dict[int, Level] = {}
         self.rows = dict.fromkeys(Level, 0)
-        """How many inputs have been run through models, by level."""
-
-    def start(self) -> None:
-        """Begin."""
-        for thread in self._threads.values():
-            thread.start()
+        self._pool = ThreadPoolExecutor(MOST_WAITING + 2, thread_name_prefix="looprop-worker")
+        self._changed = threading.Condition()
+        self._jobs: set[Job] = set()
+        self._line: set[Job] = set()  # jobs with a step to compute; the others wait for their reader
+        self._computing: Job | None = None
+        self._turns = itertools.count()
+        self._here = threading.local()  # job: of this thread
+        self._ending = False
 
     def end(self) -> None:
-        """Stop what runs, and everything in line; whoever waits is told. Returns at once."""
+        """Stop all jobs and refuse new ones. Returns at once."""
         with self._changed:
             self._ending = True
-            for ticket in itertools.chain(*self._lines.values()):
-                ticket.stopped = True
-                ticket.give("done", None)
-            for current in self._current.values():
-                if current is not None:
-                    current.stopped = True
+            for job in self._jobs:
+                job.stopped = True
             self._changed.notify_all()
 
     def join(self) -> None:
-        """Wait for what was told to stop."""
-        for thread in self._threads.values():
-            thread.join(timeout=5)
+        """Wait for the jobs that were stopped."""
+        self._pool.shutdown()
 
     @property
     def idle(self) -> bool:
-        """Is nothing computed, and nothing in line?"""
+        """Whether nothing is computed and nothing is in line."""
         with self._changed:
-            return not any(self._lines.values()) and not any(self._current.values())
+            return not self._line and self._computing is None
 
     async def run(
-        self, job: Step, *, level: Level = Level.METHODS, progress: Callable[[], Any] | None = None
+        self, steps: Iterator[Any], *, level: Level = Level.METHODS, progress: Callable[[], Any] | None = None
     ) -> AsyncIterator[Any]:
-        """What a job yields, as it comes. Whoever stops listening stops the job.
+        """Yield the results of a job as they come. When the reader stops, the job stops.
 
-        progress: says how far it is, None for nothing new; asked whenever the job has been silent for a while.
+        progress: returns how far the job is, None for nothing new; called after every half second without a result.
         """
-        ticket = Ticket(job, asyncio.get_running_loop())
+        job = Job(steps, level)
         with self._changed:
-            if self._ending or sum(map(len, self._lines.values())) >= MOST_WAITING:
+            if self._ending or len(self._jobs) - (self._computing is not None) >= MOST_WAITING:
                 raise Busy
-            self._lines[level].append(ticket)
-            self._changed.notify_all()
+            self._jobs.add(job)
+        step = None
         try:
-            while True:
-                try:
-                    kind, value = await asyncio.wait_for(ticket.results.get(), OFTEN if progress else None)
-                except TimeoutError:
-                    if progress is not None and (said := progress()) is not None:
-                        yield said
-                    continue
-                if kind == "done":
+            while not job.stopped:
+                step = self._begin_step(job)
+                while not (await asyncio.wait([step], timeout=OFTEN if progress else None))[0]:
+                    if progress is not None and (so_far := progress()) is not None:
+                        yield so_far
+                if (value := step.result()) is _END:
                     return
-                if kind == "failed":
-                    raise value
                 yield value
         finally:
-            self._stop(ticket)
+            with self._changed:
+                job.stopped = True
+                self._jobs.discard(job)
+                self._line.discard(job)
+                self._changed.notify_all()
+            if step is not None:
+                step.cancel()
 
-    def _stop(self, ticket: Ticket) -> None:
+    def _begin_step(self, job: Job) -> asyncio.Future[Any]:
         with self._changed:
-            ticket.stopped = True
-            for line in self._lines.values():
-                if ticket in line:
-                    line.remove(ticket)
-            self._changed.notify_all()
+            job.turn = next(self._turns)
+            self._line.add(job)
+        return asyncio.get_running_loop().run_in_executor(self._pool, self._step, job)
+
+    def _step(self, job: Job) -> Any:
+        """One step of a job, in a thread of the pool; `_END` after the last."""
+        self._here.job = job
+        try:
+            self._await_turn(job)
+            return next(job.steps, _END)
+        except Stopped:
+            return _END
+        finally:
+            self._here.job = None
+            with self._changed:
+                self._line.discard(job)
+                if self._computing is job:
+                    self._computing = None
+                self._changed.notify_all()
 
     def check(self, rows: int = 0) -> None:
-        """Raise in a job that nobody waits for, pause in one that is less urgent than another; asked before every layer
-        of a model. Does nothing in threads that are not the worker's.
+        """Raise `Stopped` in a job that nobody waits for; return when no job is more urgent. Does nothing in threads
+        that are not the worker's.
 
         rows: how many inputs are about to be run.
         """
-        level = self._levels.get(threading.get_ident())
-        if level is None:
-            return
-        self.rows[level] += rows
-        ticket = self._current[level]
-        if ticket is not None and not ticket.stopped and self._urgent(level):
-            with self._changed:
+        job: Job | None = getattr(self._here, "job", None)
+        if job is not None:
+            self.rows[job.level] += rows
+            self._await_turn(job)
+
+    def _await_turn(self, job: Job) -> None:
+        """Return when a job is the first in line and no other computes."""
+        with self._changed:
+            if self._computing is job and not self._is_next(job):
                 self._computing = None
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: ticket.stopped or self._may(level))
-                if not ticket.stopped:
-                    self._computing = level
-        if ticket is not None and ticket.stopped:
-            raise Stopped
+            self._changed.wait_for(lambda: self._is_next(job))
+            if job.stopped:
+                raise Stopped
+            self._computing = job
 
-    def _urgent(self, level: Level) -> bool:
-        """Is there anything that goes before this level?"""
-        return any(self._lines[other] or self._current[other] for other in Level if other < level)
-
-    def _may(self, level: Level) -> bool:
-        return self._computing is None and not self._urgent(level)
-
-    def _work(self, level: Level) -> None:
-        self._levels[threading.get_ident()] = level
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._ending or (self._lines[level] and self._may(level)))
-                if self._ending:
-                    return
-                ticket = self._current[level] = self._lines[level].popleft()
-                self._computing = level
-            self._step(ticket, level)
-
-    def _step(self, ticket: Ticket, level: Level) -> None:
-        """One step of a job, which then goes to the end of its line."""
-        kind, value = "value", None
-        try:
-            value = next(ticket.job)
-        except (StopIteration, Stopped):
-            kind = "done"
-        except BaseException as error:
-            kind, value = "failed", error
-        with self._changed:
-            self._current[level] = None
-            if self._computing is level:
-                self._computing = None
-            if kind == "value" and not ticket.stopped:
-                self._lines[level].append(ticket)
-            self._changed.notify_all()
-        ticket.give(kind, value)
+    def _is_next(self, job: Job) -> bool:
+        """Whether a job is to go on: to compute, or to stop."""
+        if job.stopped or self._computing not in (None, job):
+            return job.stopped
+        return job is min(self._line, key=lambda one: (one.level, one.turn))
 
 
-def one_step(function: Callable[[], Any]) -> Step:
+def one_step(function: Callable[[], Any]) -> Iterator[Any]:
     """A job of a single step."""
     yield function()
+
+
+def interruptible(bench: Workbench, check: Callable[[int], None]) -> Workbench:
+    """The same workbench, whose model calls `check`, which may raise, before each pass with the size of the batch and
+    before each of its layers with 0. So generation and large batches can be stopped, too.
+    """
+
+    def before_layer(*_: Any) -> None:
+        check(0)
+
+    def before_pass(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        with unseen():  # no mode takes this for something that the model does with its input
+            tensors = [value for value in (*given, *named.values()) if isinstance(value, Tensor) and value.dim()]
+            rows = len(tensors[0]) if tensors else 1
+        check(rows)
+
+    bench.model.register_forward_pre_hook(before_pass, with_kwargs=True)
+    for layer in {layer for part in bench.model.modules() if isinstance(part, nn.ModuleList) for layer in part}:
+        layer.register_forward_pre_hook(before_layer)
+    return bench

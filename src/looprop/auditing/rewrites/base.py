@@ -14,7 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from looprop.auditing.rewrites.catalogue import CATALOGUE, check_rewrites
+from looprop.auditing.catalogue import CATALOGUE, check_rewrites
 from looprop.auditing.rewrites.changes import Changes
 from looprop.auditing.rewrites.observing import Observation
 
@@ -23,7 +23,7 @@ SEED = 0
 
 @dataclass
 class Places:
-    """What a rewrite did: the places that it changed, and what it met and does not support, with the reason."""
+    """The places that a rewrite changed, and those that it met and does not support, with the reason."""
 
     changed: list[str] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Model:
 
 
 class Rewrite(ABC):
-    """A rewrite. `apply` changes whatever it finds through `changes` and says what it did; the caller undoes it."""
+    """A rewrite. `apply` changes the model through `changes` and returns the places; the caller undoes it."""
 
     name: ClassVar[str]
     summary: ClassVar[str] = ""
@@ -63,14 +63,15 @@ class Rewrite(ABC):
 
 
 def make_rewrites(rewrites: Sequence[str | Rewrite] | None) -> list[Rewrite]:
-    """Rewrites from their names; None gives all."""
+    """Make rewrites from their names; None gives all."""
     chosen = list(CATALOGUE) if rewrites is None else rewrites
     return [rewrite if isinstance(rewrite, Rewrite) else _rewrite_named(rewrite) for rewrite in chosen]
 
 
 def _rewrite_named(name: str) -> Rewrite:
     entry = CATALOGUE[check_rewrites([name])[0]]
-    rewrite: Rewrite = getattr(import_module(f"looprop.auditing.rewrites.{entry.module}"), entry.attribute)()
+    file, attribute = entry.place.split(".")
+    rewrite: Rewrite = getattr(import_module(f"looprop.auditing.rewrites.{file}"), attribute)()
     return rewrite
 
 

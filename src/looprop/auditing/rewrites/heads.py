@@ -7,89 +7,95 @@ heads for each): what keys or values get is drawn once per shared head, and ever
 import torch
 from torch import Tensor
 
-from looprop.auditing.rewrites.base import Model, Places, Rewrite, well_conditioned
+from looprop.auditing.catalogue import CATALOGUE
+from looprop.auditing.rewrites.base import Model, well_conditioned
 from looprop.auditing.rewrites.changes import Changes
-from looprop.auditing.rewrites.structures import AttentionBlock, Projection, attention_blocks
+from looprop.auditing.rewrites.structures import AttentionBlock, BlockRewrite, Projection
 
 
-class QueryKeyRescaled(Rewrite):
+class QueryKeyRescaled(BlockRewrite):
     """q_h -> a_h q_h, k_h -> k_h / a_h: the scores q . k stay.
 
     One number a_h per head, so that rotary embeddings commute with it.
     """
 
     name = "qk-rescaled"
-    summary = "queries times a, keys times 1 / a, another a for every head"
+    summary = CATALOGUE[name].summary
 
-    def apply(self, model: Model, changes: Changes) -> Places:
-        places, generator = Places(), model.generator()
-        for block in attention_blocks(model, places):
-            if block.normed:
-                places.leave(block.name, "queries and keys are normalised, which takes their scale away")
-                continue
-            if position := position_terms(model, block):
-                places.leave(block.name, position)
-                continue
-            factors = torch.exp2(4 * torch.rand(block.kv_heads, generator=generator, dtype=torch.float64) - 2)
-            _scale(block.key, _per_row(1 / factors, block.size), changes)
-            _scale(block.query, _per_row(factors.repeat_interleave(block.groups), block.size), changes)
-            places.changed.append(block.name)
-        return places
+    def obstacle(self, model: Model, block: AttentionBlock) -> str:
+        if block.normed:
+            return "queries and keys are normalised, which takes their scale away"
+        return position_terms(model, block)
+
+    def change(self, block: AttentionBlock, changes: Changes, generator: torch.Generator) -> None:
+        factors = torch.exp2(4 * torch.rand(block.kv_heads, generator=generator, dtype=torch.float64) - 2)
+        _scale(block.key, (1 / factors).repeat_interleave(block.size), changes)
+        _scale(block.query, factors.repeat_interleave(block.groups * block.size), changes)
 
 
-class ValueOutputTurned(Rewrite):
+class ValueOutputTurned(BlockRewrite):
     """v_h -> M_h v_h, W_o,h -> W_o,h M_h^-1, M_h invertible: attention mixes positions, M_h the entries of each."""
 
     name = "vo-turned"
-    summary = "values times an invertible matrix per head, the output projection times its inverse"
+    summary = CATALOGUE[name].summary
 
-    def apply(self, model: Model, changes: Changes) -> Places:
-        places, generator = Places(), model.generator()
-        for block in attention_blocks(model, places):
-            values, output = block.value.matrix(changes), block.output.matrix(changes)
-            for head in range(block.kv_heads):
-                turn, back = well_conditioned(block.size, generator, values)
-                rows = block.of_head(block.value, head)
-                values[rows] = turn @ values[rows]
-                if block.value.has_bias:
-                    bias = block.value.vector(changes)
-                    bias[rows] = turn @ bias[rows]
-                for reader in range(head * block.groups, (head + 1) * block.groups):
-                    columns = block.of_head(block.output, reader)
-                    output[:, columns] = output[:, columns] @ back
-            places.changed.append(block.name)
-        return places
+    def change(self, block: AttentionBlock, changes: Changes, generator: torch.Generator) -> None:
+        values, output = block.value.matrix(changes), block.output.matrix(changes)
+        for head in range(block.kv_heads):
+            turn, back = well_conditioned(block.size, generator, values)
+            rows = block.of_head(block.value, head)
+            values[rows] = turn @ values[rows]
+            if block.value.has_bias:
+                bias = block.value.vector(changes)
+                bias[rows] = turn @ bias[rows]
+            for reader in range(head * block.groups, (head + 1) * block.groups):
+                columns = block.of_head(block.output, reader)
+                output[:, columns] = output[:, columns] @ back
 
 
-class HeadsPermuted(Rewrite):
+class HeadsPermuted(BlockRewrite):
     """Heads in another order: rows of Q, K and V and columns of W_o permuted alike; whole groups of heads, where they
     share keys and values.
     """
 
     name = "heads-permuted"
-    summary = "attention heads in another order"
+    summary = CATALOGUE[name].summary
 
-    def apply(self, model: Model, changes: Changes) -> Places:
-        places, generator = Places(), model.generator()
-        for block in attention_blocks(model, places):
-            if block.kv_heads < 2:
-                places.leave(block.name, "one head of keys and values has no other order")
-                continue
-            if position := position_terms(model, block, shared=True):
-                places.leave(block.name, position)
-                continue
-            order = _another_order(block.kv_heads, generator)
-            grouped = (order[:, None] * block.groups + torch.arange(block.groups)).flatten()
-            _permute(block.key, block, order, changes)
-            _permute(block.value, block, order, changes)
-            _permute(block.query, block, grouped, changes)
-            _permute(block.output, block, grouped, changes)
-            places.changed.append(block.name)
-        return places
+    def obstacle(self, model: Model, block: AttentionBlock) -> str:
+        if block.kv_heads < 2:
+            return "one head of keys and values has no other order"
+        return position_terms(model, block, shared=True)
+
+    def change(self, block: AttentionBlock, changes: Changes, generator: torch.Generator) -> None:
+        order = _another_order(block.kv_heads, generator)
+        grouped = (order[:, None] * block.groups + torch.arange(block.groups)).flatten()
+        for projection, heads in zip(
+            (block.key, block.value, block.query, block.output), (order, order, grouped, grouped), strict=True
+        ):
+            _permute(projection, block, heads, changes)
+
+
+class KeyBiasShifted(BlockRewrite):
+    """k -> k + c for all keys: every score of a row grows by q . c, and softmax takes no notice."""
+
+    name = "key-bias-shifted"
+    summary = CATALOGUE[name].summary
+
+    def obstacle(self, model: Model, block: AttentionBlock) -> str:
+        if not block.key.has_bias:
+            return "its keys have no bias"
+        if block.rotary or block.normed:
+            return "keys are rotated or normalised after their bias, so that it is not the same for all"
+        return position_terms(model, block)
+
+    def change(self, block: AttentionBlock, changes: Changes, generator: torch.Generator) -> None:
+        bias = block.key.vector(changes)
+        shift = torch.randn(len(block.key.index), generator=generator, dtype=torch.float64)
+        bias[block.key.index] += shift.to(bias)
 
 
 def position_terms(model: Model, block: AttentionBlock, *, shared: bool = False) -> str:
-    """Why scores are not q . k alone, "" if they are: terms of relative positions.
+    """The terms of relative positions that are added to the scores q . k, as a reason; "" if there are none.
 
     shared: also terms that the model adds to the scores of all its layers, one for each head.
     """
@@ -104,10 +110,6 @@ def _another_order(count: int, generator: torch.Generator) -> Tensor:
         order = torch.randperm(count, generator=generator)
         if not torch.equal(order, torch.arange(count)):
             return order
-
-
-def _per_row(factors: Tensor, size: int) -> Tensor:
-    return factors.repeat_interleave(size)
 
 
 def _scale(projection: Projection, factors: Tensor, changes: Changes) -> None:

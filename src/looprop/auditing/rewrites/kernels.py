@@ -9,11 +9,11 @@ from typing import Any
 
 from torch import nn
 
+from looprop.auditing.catalogue import CATALOGUE
 from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.changes import Changes
 from looprop.auditing.rewrites.modes import RewritingMode, run_under
 from looprop.intercept.attention import AttentionCall
-from looprop.intercept.mode import InterceptMode
 
 FUSED = "scaled_dot_product_attention"
 
@@ -22,7 +22,7 @@ class AttentionUnfused(Rewrite):
     """softmax(Q K^T / sqrt(d) + mask) V as one call, or written out: whichever the model does not use."""
 
     name = "attention-unfused"
-    summary = "fused attention written out, written-out attention fused"
+    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         root = model.module
@@ -49,24 +49,20 @@ def _fuse(model: Model, changes: Changes) -> Places:
         places.leave("attention", f"the library has no fused form for it ({str(error).splitlines()[0][:120]})")
         return places
     changes.then(lambda: root.set_attn_implementation("eager"))
-    with _Counting() as counting:
+    with _Counting(root, Places()) as counting:
         model.run()
-    if counting.fused:
-        places.changed += [f"attention site {n + 1}" for n in range(counting.fused)]
-    else:
+    places.changed += [f"attention site {n + 1}" for n in range(len(counting.places.changed))]
+    if not places.changed:
         places.leave("attention", "told to be fused, it is still written out")
     return places
 
 
-class _Counting(InterceptMode):
-    """Counts fused calls, and changes nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fused = 0
+class _Counting(RewritingMode):
+    """Notes fused calls, and changes nothing."""
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self.fused += name == FUSED
+        if name == FUSED:
+            self.note_change()
         return function(*args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""Rewrites of linear layers, and how their weights are read.
+"""Rewrites of linear layers and of biases that can move into one, and how their weights are read.
 
 GPT-2 keeps the weight of a linear layer as (in, out), everybody else as (out, in): `matrix_of` gives the latter for
 both, as a view, so that what is edited in it is edited in the weight.
@@ -9,9 +9,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from looprop.auditing.catalogue import CATALOGUE
 from looprop.auditing.rewrites.base import Model, Places, Rewrite, well_conditioned
 from looprop.auditing.rewrites.changes import Changes
-from looprop.auditing.rewrites.observing import is_conv1d, is_linear
+from looprop.auditing.rewrites.observing import Observation, is_conv1d, is_linear, is_norm
+from looprop.auditing.rewrites.structures import AttentionBlock, attention_blocks
 
 Forward = Callable[[Tensor], Tensor]
 
@@ -37,7 +39,7 @@ class LinearSplit(Rewrite):
     """W x + b = A (B x) + b with W = A B, the square and invertible factor on the narrower side."""
 
     name = "linear-split"
-    summary = "every linear layer as a product of two"
+    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places, generator = Places(), model.generator()
@@ -70,7 +72,7 @@ class LinearMerged(Rewrite):
     """W2 (W1 x + b1) + b2 = (W2 W1) x + (W2 b1 + b2), where nothing else reads the first layer's output."""
 
     name = "linear-merged"
-    summary = "two linear layers in a row as one"
+    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places, taken = Places(), set[nn.Module]()
@@ -100,3 +102,51 @@ def _merged(first: nn.Module, second: nn.Module) -> Forward:
         return nn.functional.linear(x, weight, bias)
 
     return forward
+
+
+class BiasMoved(Rewrite):
+    """W2 (y + b) + b2 = W2 y + (b2 + W2 b): biases of values through attention, of norms, of linear layers.
+
+    Attention passes a bias on as it is, since the weights of a row add up to one.
+    """
+
+    name = "bias-moved"
+    summary = CATALOGUE[name].summary
+
+    def apply(self, model: Model, changes: Changes) -> Places:
+        places = Places()
+        for block in attention_blocks(model, places):
+            if block.value.has_bias:
+                _move_values(block, places, changes)
+        for source in list(model.observed.uses):
+            if source._parameters.get("bias") is not None and (is_norm(source) or is_linear(source)):
+                _move_bias(source, model.observed, places, changes)
+        return places
+
+
+def _move_values(block: AttentionBlock, places: Places, changes: Changes) -> None:
+    if not block.output.has_bias:
+        places.leave(block.name, "the output projection has no bias to take that of the values")
+        return
+    values, output = block.value.vector(changes), block.output.matrix(changes)
+    of_heads = [values[block.of_head(block.value, head // block.groups)] for head in range(block.heads)]
+    block.output.vector(changes).add_(output[:, block.output.index] @ torch.cat(of_heads))
+    values[block.value.index] = 0.0
+    places.changed.append(f"{block.name}: values")
+
+
+def _move_bias(source: nn.Module, observed: Observation, places: Places, changes: Changes) -> None:
+    readers = observed.readers(source)
+    if readers.reason:
+        # That most linear layers are read by something else goes without saying.
+        if is_norm(source):
+            places.leave(observed.names[source], readers.reason)
+        return
+    if any(reader._parameters.get("bias") is None for reader in readers.modules):
+        places.leave(observed.names[source], "a linear layer that reads it has no bias to take its own")
+        return
+    moved = changes.edit(source, "bias")
+    for reader in readers.modules:
+        changes.edit(reader, "bias").add_(matrix_of(reader, changes) @ moved)
+    moved.zero_()
+    places.changed.append(observed.names[source])

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from looprop.auditing.catalogue import CATALOGUE
 from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.changes import Changes
 from looprop.auditing.rewrites.linears import bias_of, matrix_of
@@ -18,10 +19,11 @@ from looprop.auditing.rewrites.observing import is_norm
 _Layer = nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear
 
 
-def effective_gain(norm: nn.Module, changes: Changes) -> tuple[Tensor, float]:
-    """The factor that a norm puts on each entry, and the stored value that stands for a factor of 1.
+def find_gain(norm: nn.Module, changes: Changes) -> tuple[Tensor, float]:
+    """Find the factor that a norm puts on each entry, and the weight that stands for a factor of 1.
 
-    Most norms multiply by their weight w, some (Gemma) by 1 + w: with w = 0 those still pass something on.
+    Most norms multiply by their weight w, some (Gemma) by 1 + w: those still pass something on at w = 0, which is tried
+    on an editable copy of the weight.
     """
     weight = changes.edit(norm, "weight")
     stored = weight.clone()
@@ -38,7 +40,7 @@ class NormFolded(Rewrite):
     """W (g * x + b) = (W diag(g)) (x + b / g), where only linear layers read the norm."""
 
     name = "norm-folded"
-    summary = "the gain of a norm folded into the linear layers that read it"
+    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places, observed = Places(), model.observed
@@ -47,7 +49,7 @@ class NormFolded(Rewrite):
             if readers.reason:
                 places.leave(name, readers.reason)
                 continue
-            gain, neutral = effective_gain(norm, changes)
+            gain, neutral = find_gain(norm, changes)
             if bool((gain == 0).any()):
                 places.leave(name, "its gain is zero somewhere")
                 continue
@@ -64,12 +66,12 @@ class NormSplit(Rewrite):
     """g * x + b = diag(g) x + b: a norm without gain and bias, followed by a linear layer."""
 
     name = "norm-split"
-    summary = "gain and bias of a norm as a linear layer of their own"
+    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places = Places()
         for norm in [source for source in model.observed.uses if is_norm(source)]:
-            gain, neutral = effective_gain(norm, changes)
+            gain, neutral = find_gain(norm, changes)
             bias = None
             if bias_of(norm) is not None:
                 kept = changes.edit(norm, "bias")
@@ -94,7 +96,7 @@ class BatchNormFolded(Rewrite):
     """s (W x + b - m) + t = (s W) x + (s (b - m) + t), s = gain / sqrt(variance + eps), with the stored statistics."""
 
     name = "batchnorm-folded"
-    summary = "batch norm folded into the convolution or linear layer before it"
+    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places, observed = Places(), model.observed

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from looprop.auditing.catalogue import CATALOGUE
 from looprop.auditing.rewrites.modes import ModeRewrite, RewritingMode
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.operations import operation_name
@@ -149,7 +150,7 @@ class Reassociated(ModeRewrite):
     """(a b) c = a (b c), for products of activations one upon the other, with nothing but a number between them."""
 
     name = "reassociated"
-    summary = "consecutive products in the other order: (a b) c as a (b c)"
+    summary = CATALOGUE[name].summary
     mode = _Reassociating
 
 
@@ -157,5 +158,5 @@ class ScaleMoved(ModeRewrite):
     """c (a b) = (c a) b: the scale of attention scores moved into the queries."""
 
     name = "scale-moved"
-    summary = "the scale of a product of two activations moved into its first factor"
+    summary = CATALOGUE[name].summary
     mode = _ScaleMoving

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from looprop.auditing.catalogue import CATALOGUE
 from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.changes import Changes
 from looprop.auditing.rewrites.linears import matrix_of
@@ -15,7 +16,7 @@ class ReluRescaled(Rewrite):
     """W2 ReLU(W1 x + b1) = (W2 / a) ReLU(a (W1 x + b1)) for a > 0, another a for every unit."""
 
     name = "relu-rescaled"
-    summary = "units before a ReLU times a > 0, what reads them times 1 / a"
+    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places, generator = Places(), model.generator()
@@ -43,7 +44,7 @@ class ReluRearranged(Rewrite):
     """
 
     name = "relu-rearranged"
-    summary = "ReLU(w ReLU(u) - c - ...) as ReLU(w ReLU(u - c / w) - ...)"
+    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places = Places()

@@ -7,13 +7,14 @@ of which weight are meant, so that rewrites need not know. What is found wrongly
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from looprop.auditing.rewrites.base import Model, Places
+from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.changes import Changes
 from looprop.auditing.rewrites.observing import is_conv1d, is_linear
 
@@ -105,6 +106,28 @@ def attention_blocks(model: Model, places: Places) -> list[AttentionBlock]:
             "attention", f"at {model.sites - covered} of {model.sites} sites the projections are not found by name"
         )
     return blocks
+
+
+class BlockRewrite(Rewrite):
+    """A rewrite of every attention block by itself."""
+
+    def apply(self, model: Model, changes: Changes) -> Places:
+        places, generator = Places(), model.generator()
+        for block in attention_blocks(model, places):
+            if reason := self.obstacle(model, block):
+                places.leave(block.name, reason)
+            else:
+                self.change(block, changes, generator)
+                places.changed.append(block.name)
+        return places
+
+    def obstacle(self, model: Model, block: AttentionBlock) -> str:
+        """Why a block is left as it is; "" if it can be changed."""
+        return ""
+
+    @abstractmethod
+    def change(self, block: AttentionBlock, changes: Changes, generator: torch.Generator) -> None:
+        """Change one block."""
 
 
 def _times_run(model: Model, block: AttentionBlock) -> int:

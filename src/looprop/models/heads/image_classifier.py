@@ -177,7 +177,8 @@ def _png(pixels: Tensor, processor: Any) -> str:
     """
     from PIL import Image  # of matplotlib
 
-    mean, spread = (getattr(processor, f"image_{name}", None) for name in ("mean", "std"))
+    normalised = processor if getattr(processor, "do_normalize", True) else None
+    mean, spread = (getattr(normalised, f"image_{name}", None) for name in ("mean", "std"))
     if isinstance(mean, list | tuple) and isinstance(spread, list | tuple) and len(mean) == len(spread) == len(pixels):
         shown = pixels * torch.tensor(spread)[:, None, None] + torch.tensor(mean)[:, None, None]
     else:
