@@ -10,8 +10,7 @@ from looprop.inputs.mnist import load_mnist
 from looprop.running.missing import Work
 from looprop.running.progress import progress_bar
 from looprop.study import About, Grid, Job, JudgedClaim, Kind, Options, Picture, Run, Spec
-from looprop.study.kinds.networks.digits import draw_digits
-from looprop.study.kinds.networks.training import Recipe, trained
+from looprop.study.kinds.networks.training import Recipe, draw_digits, trained
 
 from .claims import reading_claims
 from .figure import readings_figure

@@ -15,9 +15,8 @@ from looprop.naming import split_name
 from looprop.running.missing import Work
 from looprop.running.model_identity import model_identity
 from looprop.study import About, Job, Options, Spec
-from looprop.study.kinds.texts.job import PAPER, data_identity, layers_of
+from looprop.study.kinds.texts.job import PAPER, TextSource, choose_source, data_identity, layers_of
 from looprop.study.kinds.texts.layers import only_layer
-from looprop.study.kinds.texts.source import TextSource, choose_source
 
 from .known import read_known
 from .measuring import METRICS, Protocol, TruthTask, measure_truths

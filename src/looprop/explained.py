@@ -1,8 +1,10 @@
 """What a method says of a subject, with the names of its features: an explanation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from looprop.checking import checked, removal_of
 from looprop.errors import InputError
@@ -41,27 +43,18 @@ def explanation_of(
 ) -> Explanation:
     """Scores with the names of their features."""
     assert found.scores is not None
-    encoded, groups = subject.encoded, subject.features
-    spans, names = named_features(subject)
+    of_method: dict[str, Any] = {"kind": method.kind} if hasattr(method, "kind") else {}
+    if "removal" in found.options or method.removes_by:
+        of_method["removal"] = removal_of(subject, method, found.options)
     return Explanation(
-        features=names,
+        **_of_input(subject),
         scores=found.scores,
         method=method.name,
-        output=subject.output,
-        target=subject.target.key,
-        label=subject.target.label,
-        text=encoded.text,
-        offsets=spans,
-        special=subject.special,
-        word_ids=[encoded.word_ids[g[0]] for g in groups],
         residual=found.residual,
         cost=found.cost + (check.cost if check is not None else 0.0),
         seconds=found.seconds,
-        model=subject.adapter.name,
         options=found.options,
-        details={**found.details, **_about(subject, method, found.options)},
-        # The first token of a causal model is an attention sink: by itself it is shown, but not on the colour scale.
-        outside_scale=[subject.adapter.causal and group == (0,) and len(groups) > 1 for group in groups],
+        details={**found.details, **of_method, **_details_of_input(subject), **subject.about},
         check=check,
     )
 
@@ -82,13 +75,34 @@ def named_features(subject: Subject) -> tuple[list[tuple[int, int] | None], list
     return spans, names
 
 
-def _about(subject: Subject, method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a result says beside its scores: what they mean, how features are removed where the method removes any, how
-    likely the target is, how much of a text was cut, and what an image looks like.
-    """
-    about: dict[str, Any] = {"kind": method.kind} if hasattr(method, "kind") else {}
-    if "removal" in options or method.removes_by:
-        about["removal"] = removal_of(subject, method, options)
+def frame_of(subject: Subject) -> Explanation:
+    """An explanation without scores: text, features and target, which are the same for all methods."""
+    blank: dict[str, Any] = {"method": "", "scores": np.zeros(len(subject.features)), "options": {}}
+    return Explanation(**_of_input(subject), **blank, cost=0.0, seconds=0.0, details=_details_of_input(subject))
+
+
+def _of_input(subject: Subject) -> dict[str, Any]:
+    """The fields of an explanation that do not depend on the method."""
+    encoded, groups = subject.encoded, subject.features
+    spans, names = named_features(subject)
+    return {
+        "features": names,
+        "output": subject.output,
+        "target": subject.target.key,
+        "label": subject.target.label,
+        "text": encoded.text,
+        "offsets": spans,
+        "special": subject.special,
+        "word_ids": [encoded.word_ids[g[0]] for g in groups],
+        "model": subject.adapter.name,
+        # The first token of a causal model is an attention sink: by itself it is shown, but not on the colour scale.
+        "outside_scale": [subject.adapter.causal and group == (0,) and len(groups) > 1 for group in groups],
+    }
+
+
+def _details_of_input(subject: Subject) -> dict[str, Any]:
+    """How likely the target is, how much of a text was cut, and what an image looks like."""
+    about: dict[str, Any] = {}
     if subject.target.continuation:
         about["log_probability"] = True
     if subject.encoded.cut is not None:
@@ -97,7 +111,7 @@ def _about(subject: Subject, method: Method, options: Mapping[str, Any]) -> dict
         about["probability"] = probability
     if subject.adapter.draws and (drawn := subject.adapter.picture(subject.encoded)):
         about["picture"] = {**drawn, "cells": [list(group) for group in subject.features]}
-    return {**about, **subject.about}
+    return about
 
 
 def explain_each(subject: Subject, method: Method) -> ExplanationMatrix:

@@ -19,7 +19,7 @@ from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
-from looprop.study.kinds.networks.product import left_product
+from looprop.study.kinds.networks.pairs import left_product
 
 EXACT = ("loo", "looprop", "ig[steps=3]")
 FAMILIES = {

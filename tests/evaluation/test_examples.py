@@ -14,9 +14,9 @@ from evaluation.pages import METHODS, evaluated, measured
 from evaluation.tiny import TEXTS, tiny_model, tiny_tokenizer
 from looprop.errors import DataError, InputError
 from looprop.evaluation import Evaluation
-from looprop.evaluation.curves import POINTS, mean_curves
 from looprop.evaluation.examples import SHOWN, disagreements, kind_of, said_of
 from looprop.evaluation.models import ModelEvaluations
+from looprop.evaluation.page import POINTS, mean_curves
 from looprop.evaluation.summary import cheaper_loo, exact_notes, removal_notes
 from looprop.metrics import get_metric, removal_order
 from looprop.workbench import Workbench

@@ -9,7 +9,7 @@ import pytest
 from looprop.evaluation.setup import Setup
 from looprop.study import Run, load_spec
 from looprop.study.claims import JudgedClaim
-from looprop.study.kinds.texts.layer_report import single_layer_gains
+from looprop.study.kinds.texts.claims import single_layer_gains
 from looprop.study.kinds.texts.layers import layer_plans
 from looprop.study.report.contents import Contents, claims_table, run_facts
 from looprop.study.report.html import html_report

@@ -51,6 +51,12 @@ CATALOGUE = {
     )
 }
 
+STAGES = 3
+"""Weights are shuffled in the last third of the layers, in the last two thirds, and in all."""
+
+CHECKED = 5
+"""Checks that ask the methods again do so on this many of the inputs."""
+
 
 def check_rewrites(names: Iterable[str]) -> list[str]:
     """The names in order, each once; an unknown one raises.

@@ -113,31 +113,26 @@ def evaluate(
     texts = read_data(data, split=split, column=column, limit=limit, seed=seed)
     with progress("loading the model"):
         benches = [load_reader(name) for name in model] if model else [load_reader(None)]
-    from looprop.evaluation.evaluate import evaluate as measure
+    from looprop.evaluation.evaluate import evaluate_tasks, tasks_of
     from looprop.evaluation.setup import make_setup
     from looprop.running.engines import describe
 
-    references = None if reference is None else [name for given in reference for name in split_names(given)]
-    setup = make_setup(methods, metric, references=references)
+    setup = make_setup(
+        methods,
+        metric,
+        references=None if reference is None else [name for given in reference for name in split_names(given)],
+        yardsticks=yardsticks,
+        protocol=protocol,
+        curve_features=curves,
+        removal=removal,
+        seed=seed,
+    )
     for dear in setup.dear:
         say(f"the metrics need {dear}")
     say_cost(benches, texts, setup)
     with progress("explaining and measuring", len(texts) * len(benches)) as advance:
         models: Any = benches if len(benches) > 1 else benches[0]
-        result = measure(  # type: ignore[call-overload]
-            models,
-            texts,
-            methods=methods,
-            metrics=metric,
-            references=references,
-            yardsticks=yardsticks,
-            protocol=protocol,
-            curve_features=curves,
-            removal=removal,
-            seed=seed,
-            engine=chosen,
-            progress=advance,
-        )
+        result: Any = evaluate_tasks(models, tasks_of(texts), setup, texts.title, engine=chosen, progress=advance)
     for own in result.values() if len(benches) > 1 else [result]:
         if account := own.about.get("engine"):
             say(f"computed on {describe(account)}")

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from numpy.typing import ArrayLike
 
 from looprop.errors import InputError, ShardError
-from looprop.evaluation.example import Task, check_given, evaluate_example, failed_rows
-from looprop.evaluation.examples import SHOWN, disagreements, frame_of
+from looprop.evaluation.example import Task, check_given, evaluate_framed, failed_rows
+from looprop.evaluation.examples import SHOWN, disagreements
 from looprop.evaluation.known import KnownReference
 from looprop.evaluation.models import ModelEvaluations, by_name
 from looprop.evaluation.result import Evaluation
@@ -27,57 +27,47 @@ from looprop.running.progress import Advance, shown_by
 from looprop.workbench import Workbench
 
 
+class Choices(TypedDict, total=False):
+    """The keywords of `evaluate`, for type checkers."""
+
+    references: Sequence[str] | None
+    shapley: Mapping[str, KnownReference] | None
+    scores: Mapping[str, Sequence[ArrayLike]] | None
+    yardsticks: bool
+    protocol: Protocol
+    curve_features: str
+    removal: Removal | None
+    target: TargetLike
+    truncation: bool
+    engine: str | Engine
+    confidence: float
+    seed: int
+    progress: bool | Advance
+
+
+Data = Dataset | Sequence[Any]
+Names = Sequence[str] | None
+Methods = Sequence[str | Method]
+Models = Sequence[Workbench] | Mapping[str, Workbench]
+
+
 @overload
 def evaluate(
-    m: Workbench,
-    data: Dataset | Sequence[Any],
-    methods: Sequence[str | Method] = ...,
-    metrics: Sequence[str] | None = ...,
-    *,
-    references: Sequence[str] | None = ...,
-    shapley: Mapping[str, KnownReference] | None = ...,
-    scores: Mapping[str, Sequence[ArrayLike]] | None = ...,
-    yardsticks: bool = ...,
-    protocol: Protocol = ...,
-    curve_features: str = ...,
-    removal: Removal | None = ...,
-    target: TargetLike = ...,
-    truncation: bool = ...,
-    engine: str | Engine = ...,
-    confidence: float = ...,
-    seed: int = ...,
-    progress: bool | Advance = ...,
+    m: Workbench, data: Data, methods: Methods = ..., metrics: Names = ..., **choices: Unpack[Choices]
 ) -> Evaluation: ...
 
 
 @overload
 def evaluate(
-    m: Sequence[Workbench] | Mapping[str, Workbench],
-    data: Dataset | Sequence[Any],
-    methods: Sequence[str | Method] = ...,
-    metrics: Sequence[str] | None = ...,
-    *,
-    references: Sequence[str] | None = ...,
-    shapley: Mapping[str, KnownReference] | None = ...,
-    scores: Mapping[str, Sequence[ArrayLike]] | None = ...,
-    yardsticks: bool = ...,
-    protocol: Protocol = ...,
-    curve_features: str = ...,
-    removal: Removal | None = ...,
-    target: TargetLike = ...,
-    truncation: bool = ...,
-    engine: str | Engine = ...,
-    confidence: float = ...,
-    seed: int = ...,
-    progress: bool | Advance = ...,
+    m: Models, data: Data, methods: Methods = ..., metrics: Names = ..., **choices: Unpack[Choices]
 ) -> ModelEvaluations: ...
 
 
 def evaluate(
-    m: Workbench | Sequence[Workbench] | Mapping[str, Workbench],
-    data: Dataset | Sequence[Any],
-    methods: Sequence[str | Method] = COMPARED,
-    metrics: Sequence[str] | None = None,
+    m: Workbench | Models,
+    data: Data,
+    methods: Methods = COMPARED,
+    metrics: Names = None,
     *,
     references: Sequence[str] | None = None,
     shapley: Mapping[str, KnownReference] | None = None,
@@ -110,7 +100,9 @@ def evaluate(
     engine: who computes: "local" is this process, "ray" a cluster (`looprop.running.get_engine("ray", address=...)`).
     progress: True shows a bar; a function is called after every example, with what there is to say: `progress(note)`.
     """
-    tasks = _tasks(data, scores or {}, shapley or {})
+    elsewhere = [name for name, given in (("scores", scores), ("shapley", shapley)) if given]
+    if elsewhere and not isinstance(m, Workbench):
+        raise InputError(f"{elsewhere[0]} are those of one model: evaluate models with them one by one")
     setup = make_setup(
         methods,
         metrics,
@@ -123,18 +115,21 @@ def evaluate(
         target=target,
         truncation=truncation,
         seed=seed,
-        keep_curves=True,
     )
+    tasks = tasks_of(data, scores, shapley)
     title = data.title if isinstance(data, Dataset) else f"{len(tasks)} examples"
+    return evaluate_tasks(m, tasks, setup, title, engine=engine, confidence=confidence, progress=progress)
 
-    def measured(own: Workbench, named: str) -> Evaluation:
-        return _measured(own, named, tasks, setup, (title, confidence, seed), engine, progress)
 
+def evaluate_tasks(
+    m: Workbench | Models, tasks: Sequence[Task], setup: Setup, title: str, **run: Any
+) -> Evaluation | ModelEvaluations:
+    """`evaluate` of tasks under a setup that is made already. run: engine, confidence, progress."""
     if isinstance(m, Workbench):
-        return measured(m, m.adapter.name)
-    if elsewhere := [name for name, given in (("scores", scores), ("shapley", shapley)) if given]:
-        raise InputError(f"{elsewhere[0]} are those of one model: evaluate models with them one by one")
-    return ModelEvaluations({name: measured(own, name) for name, own in by_name(m).items()})
+        return _measured(m, m.adapter.name, tasks, setup, title, **run)
+    return ModelEvaluations(
+        {name: _measured(own, name, tasks, setup, title, **run) for name, own in by_name(m).items()}
+    )
 
 
 def _measured(
@@ -142,20 +137,26 @@ def _measured(
     name: str,
     tasks: Sequence[Task],
     setup: Setup,
-    about_it: tuple[str, float, int],
-    engine: str | Engine,
-    progress: bool | Advance,
+    title: str,
+    *,
+    engine: str | Engine = "local",
+    confidence: float = 0.95,
+    progress: bool | Advance = False,
 ) -> Evaluation:
-    """One model on all examples. about_it: title, confidence, and the seed of the bootstrap."""
+    """One model on all examples."""
     check_given(m.adapter, tasks, setup)
-    title, confidence, seed = about_it
     found: dict[str, list[Row]] = {}
+    frames: dict[str, Explanation] = {}
     about: dict[str, Any] = {"model": name, "setup": setup.to_dict(), "removals": _removals(m, setup)}
     with shown_by(progress, title, len(tasks)) as advance:
-        results = get_engine(engine)(partial(evaluate_example, m.adapter, setup=setup), tasks)
+        results = get_engine(engine)(partial(evaluate_framed, m.adapter, setup=setup), tasks)
         try:
-            for rows in results:
-                found[rows[0]["example"]] = rows
+            for rows, frame in results:
+                example = rows[0]["example"]
+                found[example] = rows
+                frames |= {} if frame is None else {example: frame}
+                if len(frames) > 2 * SHOWN:
+                    frames = _most_disputed(frames, found, setup)
                 advance(results.status() if isinstance(results, Sharded) else "")
         except ShardError as error:
             found |= {
@@ -163,8 +164,18 @@ def _measured(
             }
     if isinstance(results, Sharded):
         about["engine"] = results.account()
-    ordered = [row for task in tasks for row in found[task.id]]
-    return Evaluation(ordered, setup.columns, title, about, confidence, seed, _frames(m, tasks, ordered, setup))
+    found = {task.id: found[task.id] for task in tasks}
+    ordered = [row for rows in found.values() for row in rows]
+    shown = _most_disputed(frames, found, setup)
+    return Evaluation(ordered, setup.columns, title, about, confidence, setup.seed, shown)
+
+
+def _most_disputed(
+    frames: Mapping[str, Explanation], found: Mapping[str, Sequence[Row]], setup: Setup
+) -> dict[str, Explanation]:
+    """Texts and features of the examples on which methods disagree most; the others are not kept."""
+    rows = [row for example, own in found.items() if example in frames for row in own]
+    return {one.example: frames[one.example] for one in disagreements(rows, setup.columns)[:SHOWN]}
 
 
 def _removals(m: Workbench, setup: Setup) -> dict[str, Any]:
@@ -173,18 +184,12 @@ def _removals(m: Workbench, setup: Setup) -> dict[str, Any]:
     return {"reference": setup.removal or m.adapter.removals[0], "methods": {k: v for k, v in own.items() if v}}
 
 
-def _frames(m: Workbench, tasks: Sequence[Task], rows: Sequence[Row], setup: Setup) -> dict[str, Explanation]:
-    """Texts and features of the examples on which methods disagree most; a forward pass each."""
-    items, found = {task.id: task.item for task in tasks}, {}
-    for one in disagreements(rows, setup.columns)[:SHOWN]:
-        explanation = m.explain(items[one.example], "random", target=setup.target, truncation=setup.truncation)
-        found[one.example] = frame_of(explanation)
-    return found
-
-
-def _tasks(
-    data: Dataset | Sequence[Any], scores: Mapping[str, Sequence[ArrayLike]], shapley: Mapping[str, KnownReference]
+def tasks_of(
+    data: Data,
+    scores: Mapping[str, Sequence[ArrayLike]] | None = None,
+    shapley: Mapping[str, KnownReference] | None = None,
 ) -> list[Task]:
+    """The examples of a data set, or of a list of inputs, as they are measured."""
     if isinstance(data, str):
         raise InputError("data must be a Dataset or a list of texts, got one text: put it into a list")
     if isinstance(data, Dataset):
@@ -194,6 +199,7 @@ def _tasks(
     if not items:
         raise InputError("there are no examples to evaluate")
     check_ids([id for id, _ in items])
+    scores, shapley = scores or {}, shapley or {}
     for name, maps in scores.items():
         if len(maps) != len(items):
             raise InputError(f"scores of {name!r}: expected one array per example ({len(items)}), got {len(maps)}")

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError, LoopropError
 from looprop.evaluation.common import Common, measure_common
-from looprop.evaluation.cuts import cut_columns
 from looprop.evaluation.known import KnownReference, WrongReference, check_shapley, learn_known
 from looprop.evaluation.setup import Setup
+from looprop.evaluation.summary import cut_columns
+from looprop.explained import frame_of
 from looprop.measure import STOPS, Measured, ask, error_of
 from looprop.methods.base import Method
 from looprop.metrics import Case, Metric, get_metric, required_states
@@ -24,6 +25,7 @@ from looprop.models.adapter import Adapter, Removal
 from looprop.models.encoded import partition
 from looprop.models.subject import Subject, bind
 from looprop.removal.value import SetFunction
+from looprop.result.explanation import Explanation
 from looprop.running.parts import Row
 
 Floats = NDArray[np.float64]
@@ -48,16 +50,23 @@ def evaluate_example(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
     Whatever goes wrong on an example, in its text, the tokenizer, the model or a metric, is the error of its rows and
     not the end of the run. Leave-one-out that is given and not this example's is no failure of the example: it raises.
     """
+    return evaluate_framed(adapter, task, setup, framed=False)[0]
+
+
+def evaluate_framed(
+    adapter: Adapter, task: Task, setup: Setup, *, framed: bool = True
+) -> tuple[list[Row], Explanation | None]:
+    """The rows of `evaluate_example`, and the text, features and target they are about; None where that failed."""
     try:
-        return _measured(adapter, task, setup)
+        subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
+        return _measured(subject, task, setup), frame_of(subject) if framed else None
     except (*STOPS, WrongReference):
         raise
     except BaseException as error:  # what tokenizers written in Rust raise is no Exception
-        return failed_rows(task, setup, error_of(error))
+        return failed_rows(task, setup, error_of(error)), None
 
 
-def _measured(adapter: Adapter, task: Task, setup: Setup) -> list[Row]:
-    subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
+def _measured(subject: Subject, task: Task, setup: Setup) -> list[Row]:
     found: dict[Method, Measured] = {}
     try:
         if task.loo is not None:

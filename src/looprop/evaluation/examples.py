@@ -3,12 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from looprop.evaluation.summary import is_reference
-from looprop.methods.registry import CATALOGUE
+from looprop.evaluation.summary import by_example, is_reference
 from looprop.metrics import YARDSTICKS, get_metric
 from looprop.naming import split_name
 from looprop.result.explanation import Explanation
@@ -17,9 +15,6 @@ from looprop.running.parts import Row
 
 SHOWN = 24
 """So many of the examples on which methods disagree most can be looked at."""
-
-OF_THE_INPUT = ("probability", "log_probability", "picture", "truncated")
-"""Details of an explanation that no method has a part in."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +39,8 @@ class Disagreement:
 
 def kind_of(method: str) -> str:
     """What a method's scores say; nothing is known of maps that were computed elsewhere."""
+    from looprop.methods.registry import CATALOGUE  # which needs torch
+
     name = split_name(method)[0]
     return "none" if method in YARDSTICKS else CATALOGUE[name].kind if name in CATALOGUE else "share"
 
@@ -55,10 +52,7 @@ def disagreements(rows: Sequence[Row], metrics: Sequence[str]) -> list[Disagreem
     if not metrics:
         return []
     metric, found = get_metric(metrics[0]), []
-    by_example: dict[str, list[Row]] = {}
-    for row in rows:
-        by_example.setdefault(row["example"], []).append(row)
-    for example, own in by_example.items():
+    for example, own in by_example(rows).items():
         values = {
             row["method"]: row[metric.name]
             for row in own
@@ -74,19 +68,6 @@ def disagreements(rows: Sequence[Row], metrics: Sequence[str]) -> list[Disagreem
         worst, best = order[0], order[-1]
         found.append(Disagreement(example, worst, best, values[worst], values[best], own[0].get("loo_matters")))
     return sorted(found, key=lambda one: (one.matters is False, -one.gap))
-
-
-def frame_of(explanation: Explanation) -> Explanation:
-    """An explanation without what a method said: text, features and target of an example."""
-    details = {name: value for name, value in explanation.details.items() if name in OF_THE_INPUT}
-    blank: dict[str, Any] = {
-        "method": "",
-        "scores": np.zeros(len(explanation)),
-        "options": {},
-        "check": None,
-        "residual": None,
-    }
-    return replace(explanation, cost=0.0, seconds=0.0, details=details, **blank)
 
 
 def said_of(frame: Explanation, rows: Sequence[Row]) -> Explanations:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from looprop.display import comparison, escape, facts, number
 from looprop.display.data import chance
 from looprop.evaluation.examples import Disagreement, said_of
+from looprop.evaluation.summary import by_example
 from looprop.result.explanation import Explanation
 from looprop.running.parts import Row
 
@@ -19,13 +20,11 @@ def examples_html(
     """The examples whose texts are known, each with what all methods said of it. by: what the metric is called by which
     they are ordered.
     """
-    by_example: dict[str, list[Row]] = {}
-    for row in rows:
-        by_example.setdefault(row["example"], []).append(row)
-    places = {name: place for place, name in enumerate(by_example)}
+    of_example = by_example(rows)
+    places = {name: place for place, name in enumerate(of_example)}
     shown = [one for one in order if one.example in frames]
     parts = [
-        _example(one, by, frames[one.example], by_example[one.example], places[one.example], opened=i < OPEN)
+        _example(one, by, frames[one.example], of_example[one.example], places[one.example], opened=i < OPEN)
         for i, one in enumerate(shown)
     ]
     if not parts:

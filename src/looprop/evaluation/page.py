@@ -6,9 +6,13 @@ terminals.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from looprop.display import (
     Cell,
     Column,
+    Line,
     card,
     escape,
     estimated,
@@ -20,11 +24,11 @@ from looprop.display import (
     paragraph,
     table,
 )
-from looprop.evaluation.curves import CURVES, mean_curves
 from looprop.evaluation.examples import disagreements
 from looprop.evaluation.examples_page import examples_html
-from looprop.evaluation.summary import MethodSummary, is_reference
+from looprop.evaluation.summary import MethodSummary, by_method, is_reference
 from looprop.metrics import Metric, get_metric
+from looprop.running.parts import Row
 
 if TYPE_CHECKING:
     from looprop.evaluation.result import Evaluation
@@ -42,6 +46,15 @@ WITH_BARS = ("loo-r-no-special", "loo-r-paper", "shapley-r-no-special", "delta",
 
 MANY = 5
 """More metrics than those of the paper."""
+
+POINTS = 21
+"""From nothing removed to everything but one feature."""
+NAMED = 5
+"""So many of the best methods have a colour of their own, beside leave-one-out and random scores."""
+CURVES = {
+    "morf_curve": ("Most relevant first", "mean of the target: the lower the better, what matters went early"),
+    "lerf_curve": ("Least relevant first", "mean of the target: the higher the better, what matters stayed"),
+}
 
 SummaryTable = tuple[list[Column], list[list[str | Cell]]]
 """Columns and rows, as `looprop.display.table` and `looprop.display.terminal.data_table` take them."""
@@ -125,6 +138,33 @@ def curves_html(evaluation: "Evaluation") -> str:
         if lines := mean_curves(evaluation.rows, name, order):
             charts += line_chart(title, lines, across="share of features removed", up=up)
     return f'<div class="charts">{charts}</div>' if charts else ""
+
+
+def mean_curves(rows: Sequence[Row], name: str, order: Sequence[str]) -> list[Line]:
+    """One line per method that has such curves. name: "morf_curve" or "lerf_curve"; order: methods, the best first.
+
+    Inputs differ in length: the share of features removed is what they have in common, and between two steps the line
+    is straight.
+    """
+    share = np.linspace(0.0, 1.0, POINTS)
+    found = by_method([row for row in rows if not row["error"] and len(row.get(name, ()))])
+    strong = {*[method for method in order if method in found][:NAMED], "loo", "random"}
+    return [
+        Line(
+            method,
+            share.tolist(),
+            np.mean([_curve(row, name, share) for row in found[method]], axis=0).tolist(),
+            strong=method in strong,
+        )
+        for method in order
+        if method in found
+    ]
+
+
+def _curve(row: Row, name: str, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    values = [row["output"], *row[name]]  # after 0, 1, ... features
+    removed = np.arange(len(values)) / max(1, len(values) - 1)
+    return np.asarray(np.interp(share, removed, values), dtype=np.float64)
 
 
 def evaluation_page(evaluation: "Evaluation", *, title: str = "", subtitle: str = "") -> str:

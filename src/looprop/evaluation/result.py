@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from looprop.display import number
 from looprop.errors import DataError, InputError, UnknownNameError
-from looprop.evaluation.cuts import cut_of_rows
 from looprop.evaluation.page import SummaryTable, evaluation_fragment, evaluation_page, summary_table
 from looprop.evaluation.summary import (
     MethodSummary,
     cheaper_loo,
     compare_methods,
+    cut_of_rows,
     exact_notes,
     notes_of,
     removal_notes,

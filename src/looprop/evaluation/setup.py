@@ -7,17 +7,17 @@ from functools import cached_property
 from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
-from looprop.evaluation.yardstick import Yardstick
 from looprop.games.orders import EXACT, WIDTH
-from looprop.methods.base import Method
+from looprop.methods.base import Attribution, Method
 from looprop.methods.loo import LeaveOneOut
 from looprop.methods.registry import make_method
 from looprop.methods.shapley import Shapley
-from looprop.metrics import REFERENCES, YARDSTICKS, get_metric
+from looprop.metrics import REFERENCES, YARDSTICKS, get_metric, yardstick
 from looprop.metrics.base import CaseField
 from looprop.metrics.correlation import PROTOCOLS, Protocol
 from looprop.metrics.subset_removal import LADDER, SETS
 from looprop.models.adapter import Removal
+from looprop.models.subject import Subject
 from looprop.models.target import TargetLike
 from looprop.naming import split_name
 
@@ -26,6 +26,26 @@ CURVE_FEATURES = r"token|word|patch|chunk:0*[1-9]\d*"
 CURVES = ("morf", "lerf", "delta")
 METRICS = ("loo-r-no-special", "loo-r", *CURVES)
 """The paper's metrics: correlation with leave-one-out, without and with special tokens, and the removal curves."""
+
+
+class Yardstick(Method):
+    """Scores that need no model: position or length of the tokens. Cost 0."""
+
+    name = "yardstick"
+    cost = "0"
+    summary = "position or length of the tokens"
+
+    def __init__(self, yardstick: str) -> None:
+        self.yardstick = yardstick
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """Independent of the model."""
+        found = []
+        for subject in subjects:
+            encoded, firsts = subject.encoded, [group[0] for group in subject.features]
+            names, special = [encoded.names[i] for i in firsts], [encoded.special[i] for i in firsts]
+            found.append(Attribution(yardstick(self.yardstick, features=names, special=special), cost=0.0))
+        return found
 
 
 @dataclass(frozen=True)
@@ -166,7 +186,8 @@ def make_setup(
         more |= _shapley_option(references)
         asked = CURVES if metrics is None else metrics
         metrics = tuple(dict.fromkeys((*reference_metrics(references), *asked)))
-    return Setup((*methods, *extra), METRICS if metrics is None else tuple(metrics), given=tuple(scores or ()), **more)
+    chosen = METRICS if metrics is None else tuple(metrics)
+    return Setup((*methods, *extra), chosen, given=tuple(scores or ()), keep_curves=True, **more)
 
 
 def reference_metrics(references: Sequence[str]) -> list[str]:

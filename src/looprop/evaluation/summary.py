@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
-from looprop.evaluation.cuts import cut_of_rows
 from looprop.metrics import MATTERS, REFERENCES, Comparison, Estimate, Metric, bootstrap_mean, compare_all, get_metric
+from looprop.models.cutting import Cut, cut_of
 from looprop.naming import split_name
 from looprop.running.parts import Row
+
+CUT_COLUMNS = ("tokens_read", "tokens")
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,17 @@ def summarise_rows(
     return found
 
 
-def by_method(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def by_method(rows: Sequence[Row], *, name: str = "method") -> dict[str, list[Row]]:
     """The rows of each method."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        groups.setdefault(row["method"], []).append(row)
+        groups.setdefault(row[name], []).append(row)
     return groups
+
+
+def by_example(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each example."""
+    return by_method(rows, name="example")
 
 
 def values_of(rows: Sequence[Row], metric: str) -> dict[str, list[float]]:
@@ -98,13 +105,24 @@ def is_reference(method: str, metric: Metric) -> bool:
 
 def unmoved(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
     """On how many examples no feature matters to a reference, and of how many that is known, by reference."""
-    by_example = {row["example"]: row for row in rows if not row["error"]}
+    done = [own[-1] for own in by_example([row for row in rows if not row["error"]]).values()]
     found = {}
     for reference in REFERENCES:
-        known = [row for row in by_example.values() if row.get(f"{reference}_matters") is not None]
+        known = [row for row in done if row.get(f"{reference}_matters") is not None]
         if known:
             found[reference] = (sum(not row[f"{reference}_matters"] for row in known), len(known))
     return found
+
+
+def cut_columns(cut: tuple[int, int] | None) -> Row:
+    """What the rows of an example say of its cut; those of a text that is whole say nothing."""
+    return {} if cut is None else dict(zip(CUT_COLUMNS, cut, strict=True))
+
+
+def cut_of_rows(rows: Sequence[Row]) -> Cut | None:
+    """What was cut of the examples; None where all texts are whole."""
+    tokens = [[own[0].get(column) for column in CUT_COLUMNS] for own in by_example(rows).values()]
+    return cut_of([None if read is None or whole is None else (read, whole) for read, whole in tokens])
 
 
 def notes_of(rows: Sequence[Row], metrics: Sequence[str]) -> list[str]:

@@ -10,10 +10,8 @@ from torch import Tensor
 from looprop.errors import UnknownNameError
 from looprop.inputs.mnist import load_mnist
 from looprop.study.experiments import AUDIT_CASES
-from looprop.study.kinds.networks.digits import draw_digits
-from looprop.study.kinds.networks.pairs import Implementation
-from looprop.study.kinds.networks.product import POINT, left_product
-from looprop.study.kinds.networks.training import train
+from looprop.study.kinds.networks.pairs import POINT, Implementation, left_product
+from looprop.study.kinds.networks.training import draw_digits, train
 
 USUAL_LIMIT = 100
 """So many test digits unless told."""

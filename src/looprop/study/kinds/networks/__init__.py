@@ -14,11 +14,9 @@ from looprop.study.claims import JudgedClaim
 from looprop.study.job import About, Job, Options
 from looprop.study.kind import Kind
 from looprop.study.kinds.networks.claims import network_claims
-from looprop.study.kinds.networks.digits import draw_digits
-from looprop.study.kinds.networks.pairs import PairTask, measure_pair
-from looprop.study.kinds.networks.product import POINT
+from looprop.study.kinds.networks.pairs import POINT, PairTask, measure_pair
 from looprop.study.kinds.networks.tables import network_tables
-from looprop.study.kinds.networks.training import trained
+from looprop.study.kinds.networks.training import draw_digits, trained
 from looprop.study.report.grids import Grid
 from looprop.study.run import Run
 from looprop.study.spec import Spec
@@ -71,7 +69,7 @@ class Networks(Kind):
         return network_tables(run)
 
     def claims(self, run: Run) -> list[JudgedClaim]:
-        return network_claims(run)
+        return [*network_claims(run)]
 
 
 KIND = Networks()

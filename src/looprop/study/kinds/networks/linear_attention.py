@@ -11,12 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from looprop.errors import UnknownNameError
-from looprop.study.kinds.networks.digits import SIDE
 
 Order = Literal["qk_first", "kv_first"]
 ORDERS: tuple[Order, ...] = ("qk_first", "kv_first")
 
-WIDTH, CLASSES = 32, 10
+SIDE, WIDTH, CLASSES = 14, 32, 10
 
 
 class LinearAttention(nn.Module):

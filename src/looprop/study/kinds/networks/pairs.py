@@ -17,12 +17,24 @@ from looprop.metrics import correlate
 from looprop.models.loading import adapt_module
 from looprop.running.parts import Row
 from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
-from looprop.study.kinds.networks.product import left_product, right_product
 
 Implementation = nn.Module | Callable[[Tensor], Tensor]
 
+POINT = (2.0, 3.0, 4.0)
+"""Where figure 1 explains the scalar product x1 x2 x3, which has two groupings."""
+
 LEFT, RIGHT = "L", "R"
 """As in table 1: L is Q (K^T V), kv_first; R is (Q K^T) V, qk_first. Of the scalar product, L is (x1 x2) x3."""
+
+
+def left_product(x: Tensor) -> Tensor:
+    """(x1 x2) x3"""
+    return (x[:, 0] * x[:, 1]) * x[:, 2]
+
+
+def right_product(x: Tensor) -> Tensor:
+    """x1 (x2 x3)"""
+    return x[:, 0] * (x[:, 1] * x[:, 2])
 
 
 @dataclass(frozen=True, eq=False)

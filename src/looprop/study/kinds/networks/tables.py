@@ -6,8 +6,7 @@ import numpy as np
 
 from looprop.evaluation.summary import by_method
 from looprop.running.parts import Row
-from looprop.study.kinds.networks.pairs import LEFT, RIGHT, by_seed, of_product, seed_means
-from looprop.study.kinds.networks.product import POINT
+from looprop.study.kinds.networks.pairs import LEFT, POINT, RIGHT, by_seed, of_product, seed_means
 from looprop.study.kinds.networks.training import accuracies
 from looprop.study.published import published
 from looprop.study.report.grids import Cells, Grid, Measured
@@ -41,51 +40,55 @@ def _product(rows: Sequence[Row]) -> Grid:
 
 def _table_1(rows: Sequence[Row], run: Run, ending: str, how: str) -> Grid:
     """ending: of the columns that correlate the maps in this way."""
-    columns = (
+    columns = [
         ("l-r", LEFT, f"l-r{ending}"),
         ("loo-r L", LEFT, f"loo-r{ending}"),
         ("loo-r R", RIGHT, f"loo-r{ending}"),
-    )
-    table: list[Cells] = []
-    for method, own in by_method(rows).items():
-        paper = published("bilinear", "mnist", method)
-        cells = [_over_seeds(own, side, column, paper.get(name)) for name, side, column in columns]
-        table.append([name_of(method), *cells])
+    ]
     note = (
         f"Mean over {len(by_seed(rows))} seeds of {run.manifest['examples']} images each; in brackets the lowest and "
         "highest seed. L is Q (K^T V), R is (Q K^T) V."
     )
-    return Grid(f"Table 1, {how}: {run.data_title}", ["method", *PAIRS], table, note, frozenset(PAIRS))
-
-
-def _over_seeds(rows: Sequence[Row], side: str, column: str, paper: float | None = None, digits: int = 4) -> Measured:
-    """The mean over seeds, with the lowest and highest seed."""
-    means = seed_means(rows, side, column)
-    count = sum(row["network"] == side for row in rows)
-    return Measured(float(np.mean(means)), min(means), max(means), count, paper, digits)
+    title = f"Table 1, {how}: {run.data_title}"
+    return _over_seeds(title, PAIRS, rows, columns, note, compared=frozenset(PAIRS))
 
 
 def _flips(rows: Sequence[Row]) -> Grid:
-    columns = ((LEFT, "l-r-flipped"), (LEFT, "flipped"), (RIGHT, "flipped"))
-    table: list[Cells] = [
-        [name_of(method), *(_over_seeds(own, side, column) for side, column in columns)]
-        for method, own in by_method(rows).items()
-    ]
     note = (
         "The share of images in which dividing both maps by their sums turns the sign of r: exactly one of the sums is "
         "negative."
     )
-    return Grid("Sign flips by normalisation", ["method", *PAIRS], table, note)
+    columns = [("", LEFT, "l-r-flipped"), ("", LEFT, "flipped"), ("", RIGHT, "flipped")]
+    return _over_seeds("Sign flips by normalisation", PAIRS, rows, columns, note)
 
 
 def _curves(rows: Sequence[Row]) -> Grid:
-    columns = [(metric, side) for side in (LEFT, RIGHT) for metric in ("lerf", "morf", "delta")]
-    table: list[Cells] = [
-        [name_of(method), *(_over_seeds(own, side, metric, digits=2) for metric, side in columns)]
-        for method, own in by_method(rows).items()
-    ]
-    header = ["method", *(f"{title_of(metric)} {side}" for metric, side in columns)]
-    return Grid("Removal curves", header, table)
+    columns = [("", side, metric) for side in (LEFT, RIGHT) for metric in ("lerf", "morf", "delta")]
+    header = [f"{title_of(metric)} {side}" for _, side, metric in columns]
+    return _over_seeds("Removal curves", header, rows, columns, digits=2)
+
+
+def _over_seeds(
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Row],
+    columns: Sequence[tuple[str, str, str]],
+    note: str = "",
+    *,
+    compared: frozenset[str] = frozenset(),
+    digits: int = 4,
+) -> Grid:
+    """Means over seeds by method, with the lowest and highest seed. columns: what the paper's table calls it, the
+    implementation, and the column of the rows.
+    """
+    table: list[Cells] = []
+    for method, own in by_method(rows).items():
+        paper, cells = published("bilinear", "mnist", method), []
+        for name, side, column in columns:
+            means, count = seed_means(own, side, column), sum(row["network"] == side for row in own)
+            cells.append(Measured(float(np.mean(means)), min(means), max(means), count, paper.get(name), digits))
+        table.append([name_of(method), *cells])
+    return Grid(title, ["method", *header], table, note, compared)
 
 
 def _accuracies(run: Run) -> Grid:

@@ -1,4 +1,5 @@
-"""The networks of RQ1, trained: one per seed, kept in the run folder with its test accuracy.
+"""The digits of RQ1, 14 x 14 pixels, one token each, and the networks that are trained on them: one per seed, kept in
+the run folder with its test accuracy.
 
 networks/seed-3-<hash of the weights>.safetensors, or networks/<name of the recipe>/... where a run has several.
 """
@@ -9,6 +10,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -16,11 +18,11 @@ from torch import Tensor, nn
 
 from looprop.errors import DataError, UnknownNameError
 from looprop.files import write_whole
+from looprop.inputs.examples import draw
 from looprop.inputs.mnist import Digits
 from looprop.running.inside import check_file, check_folder
 from looprop.running.provenance import weights_hash
-from looprop.study.kinds.networks.digits import shrink
-from looprop.study.kinds.networks.linear_attention import LinearAttention
+from looprop.study.kinds.networks.linear_attention import SIDE, LinearAttention
 
 LEARNING_RATE = 1e-3
 FOLDER = "networks"
@@ -29,6 +31,41 @@ MEAN, DEVIATION = 0.1307, 0.3081
 """Of MNIST's training pixels, as everyone uses them to standardise."""
 
 Scale = Literal["unit", "standard"]
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnDigits:
+    """Digits of a set with their names, whole or drawn. pixels: (N, 196). total: how many the set has."""
+
+    split: str
+    names: list[str]
+    pixels: Tensor
+    total: int
+
+    @property
+    def subset(self) -> bool:
+        """Were digits left out?"""
+        return len(self.names) < self.total
+
+    @property
+    def title(self) -> str:
+        """The name for tables and reports; a subset says that it is one."""
+        part = f" (subset: {len(self.names):,} of {self.total:,})" if self.subset else ""
+        return f"mnist/{self.split}{part}"
+
+
+def draw_digits(digits: Digits, *, limit: int | None, seed: int) -> DrawnDigits:
+    """All digits, or `limit` of them drawn by `seed`, as pixels."""
+    names = [f"mnist/{digits.split}/{i}" for i in range(len(digits))]
+    chosen = draw(names, limit=limit, seed=seed)
+    return DrawnDigits(digits.split, [names[i] for i in chosen], shrink(digits.images[chosen]), len(digits))
+
+
+def shrink(images: NDArray[np.uint8], *, side: int = SIDE) -> Tensor:
+    """Grey levels (N, 28, 28) as pixels in [0, 1] at (N, side * side): antialiased bilinear resize."""
+    pixels = torch.from_numpy(images.astype(np.float32) / 255.0)[:, None]
+    small = nn.functional.interpolate(pixels, size=(side, side), mode="bilinear", antialias=True, align_corners=False)
+    return small.flatten(1)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ from looprop.evaluation.setup import Setup
 from looprop.study.claims import JudgedClaim
 from looprop.study.job import Job, Options
 from looprop.study.kind import Kind, Picture
-from looprop.study.kinds.texts.claims import baseline_claims
+from looprop.study.kinds.texts.claims import baseline_claims, layer_claims
 from looprop.study.kinds.texts.job import text_job
-from looprop.study.kinds.texts.layer_report import layer_claims, layer_tables
-from looprop.study.kinds.texts.tables import text_tables
+from looprop.study.kinds.texts.tables import layer_tables, text_tables
 from looprop.study.report.grids import Grid
 from looprop.study.run import Run
 from looprop.study.spec import Spec
@@ -42,16 +41,13 @@ class Texts(Kind):
     def claims(self, run: Run) -> list[JudgedClaim]:
         if run.experiment == LAYERS:
             return layer_claims(run)
-        return baseline_claims(run) if run.experiment == BASELINES else []
+        return [*baseline_claims(run)] if run.experiment == BASELINES else []
 
     def picture(self, runs: Sequence[Run]) -> Picture:
-        # matplotlib is imported only for reports.
+        from looprop.study.kinds.texts.figures import cost_figure, layers_figure  # matplotlib, only for reports
+
         if runs[0].experiment == LAYERS:
-            from looprop.study.kinds.texts.layers_figure import layers_figure
-
             return Picture("Figure 2: LOO r and delta by layer", layers_figure(runs))
-        from looprop.study.kinds.texts.cost_figure import cost_figure
-
         return Picture("LOO r against cost", cost_figure(runs))
 
 

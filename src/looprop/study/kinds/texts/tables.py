@@ -8,6 +8,7 @@ from looprop.evaluation.result import Evaluation
 from looprop.evaluation.summary import MethodSummary, is_reference, notes_of
 from looprop.metrics import get_metric
 from looprop.naming import split_name
+from looprop.study.kinds.texts.layers import first_layers, from_layer, layer_entropy, only_layer
 from looprop.study.published import OF_TEXTS, PAPER_LAYERS, published
 from looprop.study.report.grids import Cells, Grid, Measured
 from looprop.study.report.names import name_of, title_of
@@ -29,6 +30,30 @@ def text_tables(run: Run) -> list[Grid]:
         other_metrics(evaluation),
         *(_who_is_closer(evaluation, metric) for metric in DECIDING if metric in evaluation.metrics),
     ]
+
+
+def layer_tables(run: Run) -> list[Grid]:
+    """All tables of a run layer by layer."""
+    evaluation, every = run.evaluation(), range(1, run.layers + 1)
+    methods = {
+        "AttnLRP and CP-LRP": ["loo", "attnlrp", "cp-lrp"],
+        "CP-LRP in the first k layers": [first_layers(k) for k in every],
+        "CP-LRP from layer k on": [from_layer(k) for k in reversed(every)],
+        "CP-LRP in one layer": [only_layer(k) for k in every],
+    }
+    return [
+        *(main_table(run, evaluation, own, title) for title, own in methods.items()),
+        _entropies(run),
+        other_metrics(evaluation),
+    ]
+
+
+def _entropies(run: Run) -> Grid:
+    rows: list[Cells] = [
+        [f"layer {k}", Measured(float(entropy), digits=3)] for k, entropy in enumerate(layer_entropy(run), 1)
+    ]
+    note = "The entropy of attention rows as a share of its maximum, averaged over heads, rows and examples: 1 is flat."
+    return Grid("Mean attention entropy", ["layer", "entropy"], rows, note)
 
 
 def main_table(run: Run, evaluation: Evaluation, methods: Sequence[str], title: str) -> Grid:
