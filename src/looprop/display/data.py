@@ -1,5 +1,5 @@
-"""What is shown, as plain data: strips of features with their scores, tables of cells; and how numbers and texts are
-written in them. Pages, terminals and figures draw what is described here.
+"""Plain data for pages, terminals and figures: strips of features with their scores, tables of cells; and the format of
+numbers and texts in them.
 """
 
 import math
@@ -252,7 +252,7 @@ def two_decimals(value: float) -> str:
 
 
 def agreements(shown: Strip) -> list[tuple[str, str]]:
-    """What is known of a strip's agreement with the references: the name of each and r.
+    """The agreement of a strip with the references: the name of each and r.
 
     >>> agreements(Strip(["a"], [1.0], r=0.5)), agreements(Strip(["a"], [1.0], r=1.0, r_shapley=-0.25))
     ([('r to LOO', '+0.50')], [('r to LOO', '+1.00'), ('r to Shapley', '−0.25')])

@@ -31,7 +31,7 @@ LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # how bright red, green and blue
 SIDE = 3.0  # inches of an image
 ACROSS = 4  # images in a row
 METADATA = {"svg": {"Date": None}, "png": {"Software": "looprop"}, "pdf": {"CreationDate": None, "Creator": "looprop"}}
-"""What files say of themselves: no date."""
+"""Metadata of files, without a date."""
 
 
 @cache

@@ -21,7 +21,7 @@ LONGEST_PART = 300
 
 
 def has_colour(console: Console) -> bool:
-    """Whether what is printed will be seen in colour: a terminal, and neither NO_COLOR nor a plain one."""
+    """Whether output is in colour: in a terminal that has colours, without NO_COLOR."""
     return console.color_system is not None and not console.no_color
 
 

@@ -112,7 +112,7 @@ class BatchNormFolded(Rewrite):
 
 
 def _scale_and_bias(layer: _Layer, norm: _BatchNorm) -> tuple[Tensor, Tensor]:
-    """What a batch norm after a layer makes of it: a factor for each output, and another bias."""
+    """The factor for each output of a layer, and its new bias, that replace the batch norm after it."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
     scale = torch.rsqrt(norm.running_var + norm.eps)
