@@ -93,12 +93,17 @@ class Strip:
         for i, (feature, score) in enumerate(zip(self.features, self.scores, strict=True)):
             fraction = max(-1.0, min(1.0, score / full)) if full > 0 else 0.0
             has_colour = i not in self.outside_scale and not math.isnan(score)
-            joined, special = bool(self.joined) and self.joined[i], bool(self.special) and self.special[i]
-            breaks = self.breaks[i] if self.breaks else 0
-            mark = Mark(
-                feature, fraction if has_colour else None, self._tip(i), joined, special, i in self.known, breaks
+            marks.append(
+                Mark(
+                    feature,
+                    fraction if has_colour else None,
+                    self._tip(i),
+                    joined=bool(self.joined) and self.joined[i],
+                    special=bool(self.special) and self.special[i],
+                    known=i in self.known,
+                    breaks=self.breaks[i] if self.breaks else 0,
+                )
             )
-            marks.append(mark)
         return marks
 
     def _tip(self, index: int) -> str:
