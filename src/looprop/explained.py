@@ -38,9 +38,7 @@ def _explained(subjects: Sequence[Subject], method: Method, check: int | None) -
     )
 
 
-def explanation_of(
-    subject: Subject, found: Measured, method: Method, check: Check | None = None
-) -> Explanation:
+def explanation_of(subject: Subject, found: Measured, method: Method, check: Check | None = None) -> Explanation:
     """Scores with the names of their features."""
     assert found.scores is not None
     of_method: dict[str, Any] = {"kind": method.kind} if hasattr(method, "kind") else {}

@@ -1,4 +1,4 @@
-"""What an audit can be asked for, and what it does by default, without importing torch.
+"""The rewrites and the defaults of an audit, without importing torch.
 
 The command line shows these names before anything heavy is loaded.
 """

@@ -1,4 +1,4 @@
-"""Where the numbers of an audit come from: model, weights, inputs, precision, options, versions, machine and time."""
+"""The manifest of an audit: model, weights, inputs, precision, options, versions, machine and time."""
 
 import hashlib
 import time

@@ -116,7 +116,7 @@ def checks_table(checks: Sequence[Checks]) -> str:
 
 
 def rewrites_table(attempts: Sequence[Attempt]) -> str:
-    """What each rewrite did, and its proof."""
+    """The changes of each rewrite, and its proof."""
     columns = [Column("rewrite"), Column("what it does"), Column("outcome"), Column("places")]
     columns += [Column("logits differ by", tip="relative, the largest of all inputs"), Column("gradients differ by")]
     rows: list[list[str | Cell]] = []

@@ -12,7 +12,7 @@ from looprop.intercept.mode import InterceptMode
 from looprop.models.adapter import Adapter
 
 AuditPrecision = Literal["float64", "model"]
-"""What an audit works on: a copy of the model that computes in float64, or the model itself, as it is."""
+"""The model of an audit: a copy that computes in float64, or the model itself, as it is."""
 
 # These take a dtype by position; everything else by name.
 _CASTS = frozenset({"to", "type"})

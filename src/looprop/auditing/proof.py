@@ -19,7 +19,7 @@ SAME_FUNCTION = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What a model does on one input: its logits, and the gradient of the target at the explained tensor."""
+    """The behaviour of a model on one input: its logits, and the gradient of the target at the explained tensor."""
 
     logits: Tensor
     gradient: Tensor

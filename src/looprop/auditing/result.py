@@ -1,4 +1,4 @@
-"""The result of an audit: what each rewrite did, how each method took it, the sanity checks, a verdict per method.
+"""The result of an audit: all rewrites, their effect on each method, the sanity checks, a verdict per method.
 
 NaN stands for "not measured" throughout, and "" for "not refused". In a saved audit NaN is null; verdicts are written
 for readers of the file, and judged anew from the numbers when it is loaded.
@@ -40,7 +40,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class RewriteEffect:
-    """What one rewrite does to the explanations of one method: see `comparing.Agreement`.
+    """The effect of one rewrite on the explanations of one method: see `asking.Agreement`.
 
     loo_r: mean r of the explanation after the rewrite with leave-one-out.
     refused: why there is no explanation to compare.
@@ -114,7 +114,7 @@ class Audit(Result):
 
     @cached_property
     def verdicts(self) -> dict[str, MethodVerdict]:
-        """What is to be said of each method, in a word and in a sentence."""
+        """The verdict on each method, in a word and in a sentence."""
         return {
             check.method: judge([row for row in self.rows if row.method == check.method], check, self.tolerance)
             for check in self.checks

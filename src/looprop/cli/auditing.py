@@ -1,7 +1,6 @@
 """`looprop audit`: does an explanation depend on how the model is written?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -90,20 +89,20 @@ def audit(
     rewrites = check_rewrites(rewrite or CATALOGUE)
     check_place(html, ".html")
     chosen = choose_engine(engine, address, workers)
-    question = _question(data, model=model, split=split, column=column, limit=limit, seed=seed)
+    subject, inputs, title = _question(data, model=model, split=split, column=column, limit=limit, seed=seed)
     from looprop.auditing.audit import audit as run_audit
 
     with progress("the model as it is", steps(len(rewrites), checks=checks)) as advance:
         result = run_audit(
-            question.model,
-            question.inputs,
+            subject,
+            inputs,
             methods=methods,
             rewrites=rewrites,
             precision=precision,  # type: ignore[arg-type]
             checks=checks,
             advance=advance,
             engine="local" if engine == "local" else chosen,
-            title=question.title,
+            title=title,
         )
     if account := result.about.get("engine"):
         from looprop.running.engines import describe
@@ -113,23 +112,14 @@ def audit(
         show_audit(result, no_color=no_color)
 
 
-@dataclass(frozen=True)
-class _Question:
-    """What is audited, on what. title: None where the inputs bring their own."""
-
-    model: Any
-    inputs: "Dataset | Sequence[Any]"
-    title: str | None = None
-
-
 def _question(
     data: str, *, model: str | None, split: str | None, column: str | None, limit: int | None, seed: int
-) -> _Question:
-    """A model with texts, or one of the paper's cases, which bring both."""
+) -> "tuple[Any, Dataset | Sequence[Any], str | None]":
+    """The model, the inputs and their title (None: the inputs have one): texts, or one of the paper's cases."""
     if data not in AUDIT_CASES:
         texts = read_data(data, split=split, column=column, limit=limit, seed=seed, also=AUDIT_CASES)
         with progress("loading the model"):
-            return _Question(load_reader(model), texts)
+            return load_reader(model), texts, None
     if model is not None or split is not None or column is not None:
         raise typer.BadParameter(f"{data} brings its own model and inputs: it takes no --model, --split or --column")
     with progress("training the network" if data == "mnist" else "loading the model"):
@@ -137,7 +127,7 @@ def _question(
         from looprop.study import audit_case
 
         case = audit_case(data, limit=limit, seed=seed)
-    return _Question(case.model, case.inputs, case.title)
+    return case.model, case.inputs, case.title
 
 
 def show_audit(result: "Audit", *, no_color: bool) -> None:

@@ -1,5 +1,5 @@
-"""What is shown, as plain data: strips of features with their scores, tables of cells; and how numbers and texts are
-written in them. Pages, terminals and figures draw what is described here.
+"""Plain data for pages, terminals and figures: strips of features with their scores, tables of cells; and the format of
+numbers and texts in them.
 """
 
 import math
@@ -93,12 +93,17 @@ class Strip:
         for i, (feature, score) in enumerate(zip(self.features, self.scores, strict=True)):
             fraction = max(-1.0, min(1.0, score / full)) if full > 0 else 0.0
             has_colour = i not in self.outside_scale and not math.isnan(score)
-            joined, special = bool(self.joined) and self.joined[i], bool(self.special) and self.special[i]
-            breaks = self.breaks[i] if self.breaks else 0
-            mark = Mark(
-                feature, fraction if has_colour else None, self._tip(i), joined, special, i in self.known, breaks
+            marks.append(
+                Mark(
+                    feature,
+                    fraction if has_colour else None,
+                    self._tip(i),
+                    joined=bool(self.joined) and self.joined[i],
+                    special=bool(self.special) and self.special[i],
+                    known=i in self.known,
+                    breaks=self.breaks[i] if self.breaks else 0,
+                )
             )
-            marks.append(mark)
         return marks
 
     def _tip(self, index: int) -> str:
@@ -252,7 +257,7 @@ def two_decimals(value: float) -> str:
 
 
 def agreements(shown: Strip) -> list[tuple[str, str]]:
-    """What is known of a strip's agreement with the references: the name of each and r.
+    """The agreement of a strip with the references: the name of each and r.
 
     >>> agreements(Strip(["a"], [1.0], r=0.5)), agreements(Strip(["a"], [1.0], r=1.0, r_shapley=-0.25))
     ([('r to LOO', '+0.50')], [('r to LOO', '+1.00'), ('r to Shapley', '−0.25')])

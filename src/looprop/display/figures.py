@@ -31,7 +31,7 @@ LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # how bright red, green and blue
 SIDE = 3.0  # inches of an image
 ACROSS = 4  # images in a row
 METADATA = {"svg": {"Date": None}, "png": {"Software": "looprop"}, "pdf": {"CreationDate": None, "Creator": "looprop"}}
-"""What files say of themselves: no date."""
+"""Metadata of files, without a date."""
 
 
 @cache
@@ -118,9 +118,9 @@ def _flow(shown: Strip, canvas: FigureCanvasAgg, width: float) -> tuple[list[tup
     return placed, line + 1
 
 
-def _write(axes: Axes, x: float, y: float, text: str, *, va: str = "center", **style: Any) -> None:
-    """Text as it is: no formula in it, no character that hides."""
-    axes.text(x, y, visible(text), va=va, parse_math=False, **style)
+def _write(axes: Axes, x: float, y: float, text: str, *, va: str = "center", **look: Any) -> None:
+    """Write text as it is, without formulas, every control character made visible."""
+    axes.text(x, y, visible(text), va=va, parse_math=False, **look)
 
 
 def _chip(axes: Axes, mark: Mark, left: float, middle: float, length: float) -> None:

@@ -1,4 +1,4 @@
-"""What a person would say of an explanation, in one line: "positive, mostly because of ‘moving’ and ‘funny’"."""
+"""The headline of an explanation: "positive, mostly because of ‘moving’ and ‘funny’"."""
 
 import math
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from looprop.display.data import Strip, number, visible
 NAMED = 3
 """So many features at most are named."""
 NEAR = 0.5
-"""What reaches this share of the strongest reason is a reason beside it."""
+"""A feature with this share of the strongest score is named beside it."""
 SMALL = 0.05
 """An effect below this share of the output is none to speak of."""
 LONGEST = 40
 SAID_AGAINST = 0.5
-"""What speaks against the target is named from this share of the strongest reason on."""
+"""A feature against the target is named from this share of the strongest score on."""
 
 
 def headline(
@@ -72,7 +72,7 @@ def _listed(features: Sequence[str], *, patches: bool) -> str:
 
 
 def residual_said(residual: float, output: float) -> str:
-    """What completeness leaves over, in words.
+    """The residual of completeness, in words.
 
     >>> residual_said(-3.81, 3.63), residual_said(0.0, 2.0)
     ('scores add up to 3.81 more than the output', 'none: scores add up to the output')

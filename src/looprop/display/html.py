@@ -100,7 +100,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def meanings(pairs: Iterable[tuple[str, str]]) -> str:
-    """What the columns of a table mean: names and sentences, as plain text."""
+    """The meaning of a table's columns: names and sentences, as plain text."""
     items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>" for name, said in pairs)
     return f'<dl class="meanings">{items}</dl>' if items else ""
 

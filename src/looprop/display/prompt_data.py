@@ -32,7 +32,7 @@ class Said:
 
 @dataclass(frozen=True)
 class PromptView:
-    """What is shown of an answer and the prompt that it was given to.
+    """An answer and the prompt that it was given to.
 
     text: the prompt as the model got it. spans: of each feature, its characters in it. names: what lists call each.
     scores: one row per feature with one number per answer token, or a single number where only the whole is known.
@@ -65,7 +65,7 @@ class PromptView:
 
     @property
     def by_token(self) -> bool:
-        """Is there a score for every token of the answer?"""
+        """Whether there is a score for every token of the answer."""
         return len(self.answer) > 1 and all(len(row) == len(self.answer) for row in self.scores)
 
     @property

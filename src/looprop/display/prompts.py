@@ -36,7 +36,7 @@ def prompt_page(title: str, view: PromptView, *, subtitle: str = "", footer: str
 
 
 def prompt_frame(title: str, view: PromptView, *, subtitle: str = "", height: int = FRAME_HEIGHT) -> str:
-    """The same for a notebook cell, in a frame of its own: no style goes in or out, and its script touches nothing.
+    """The page for a notebook cell, in a frame of its own: no style goes in or out, and its script touches nothing.
     The frame says how high it would like to be, and is told the notebook's theme. height: in pixels, at first.
     """
     inside = html.escape(prompt_page(title, view, subtitle=subtitle, framed=True), quote=True)

@@ -70,7 +70,7 @@ def _patch(mark: Mark, index: int) -> str:
 
 
 def _strength_slider() -> str:
-    """How strong the heat maps of a page are."""
+    """A slider for the strength of the heat maps of a page."""
     return (
         '<label class="strength-of">picture <input type="range" class="strength" min="0" max="100" value="75" '
         'aria-label="strength of the heat map"> heat map</label>'

@@ -21,7 +21,7 @@ LONGEST_PART = 300
 
 
 def has_colour(console: Console) -> bool:
-    """Whether what is printed will be seen in colour: a terminal, and neither NO_COLOR nor a plain one."""
+    """Whether output is in colour: in a terminal that has colours, without NO_COLOR."""
     return console.color_system is not None and not console.no_color
 
 
@@ -36,14 +36,14 @@ def feature_style(fraction: float | None) -> Style:
 
 def strip(shown: Strip, *, colour: bool) -> Text:
     """Features in one flowing line; without colour each is followed by its score, `great[+0.82]`."""
-    text = Text(overflow="fold")
+    text, scale = Text(overflow="fold"), shown.scale
     for index, mark in enumerate(shown.marks()):
         if index and not (colour and mark.joined):
             text.append(" ")
         if colour:
             text.append(visible(mark.text), feature_style(mark.fraction))
         else:
-            text.append(f"{visible(mark.text)}[{aligned(shown.scores[index], shown.scale)}]")
+            text.append(f"{visible(mark.text)}[{aligned(shown.scores[index], scale)}]")
     return text
 
 

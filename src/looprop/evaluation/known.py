@@ -104,6 +104,4 @@ def check_values(found: Sequence[float], wanted: Sequence[float], what: str, siz
     """Raise where values that were computed again are not the known ones."""
     error = float(np.abs(np.array(found) - np.array(wanted)).max())
     if error > ROUNDING * max(1.0, size, float(np.abs(np.array(wanted)).max())):
-        raise InputError(
-            f"the known {what} not of this model and text: off by {error:.2g} where computed again"
-        )
+        raise InputError(f"the known {what} not of this model and text: off by {error:.2g} where computed again")

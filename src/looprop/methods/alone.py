@@ -1,6 +1,5 @@
 """Alone: what a feature says when nothing else is there.  A_i = f({i}) - f({})"""
 
-
 from looprop.games.values import first_marginals
 from looprop.methods.base import Attribution
 from looprop.methods.parts.players import GameMethod, Players

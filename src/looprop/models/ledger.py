@@ -85,7 +85,6 @@ class Ledger:
             self.answer_rows.clear()
 
 
-
 _LEDGERS: "WeakKeyDictionary[nn.Module, dict[type, Ledger]]" = WeakKeyDictionary()
 _LOCK = threading.Lock()
 

@@ -63,9 +63,7 @@ class SetFunction:
         self.count = subject.cache.values.setdefault((self.removal, precision), Values())
         self._known, self._counted = self.count.by_subset, subject.target.counted
         self.quick = quick and self.removal == "attention-mask"
-        self.variants = Variants(
-            subject, self.removal, rough=precision != "float32", batch_positions=batch_positions
-        )
+        self.variants = Variants(subject, self.removal, rough=precision != "float32", batch_positions=batch_positions)
         self.checked = 0
         self.fell_back: str | None = None
         member = torch.zeros(len(subject.features), subject.length, dtype=torch.bool)

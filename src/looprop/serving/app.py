@@ -1,11 +1,11 @@
-"""The addresses of the explorer: its page, and what that page asks.
+"""The addresses of the explorer: its page, and the requests of that page.
 
 GET  /                     the page, its scripts and its style
 GET  /api/about            models, methods, features, images
 POST /api/picture          {data} -> {name}: an image given to the page
 POST /api/ask              {question} -> the input with its features
-POST /api/without          {question, struck} -> what the model really says without them
-POST /api/answer           {question, struck} -> what a language model says without them
+POST /api/without          {question, struck} -> the model's output without them
+POST /api/answer           {question, struck} -> a language model's answer without them
 POST /api/explain          {question, methods} -> one JSON object per line, as they come; closing it stops the work
 POST /api/python           {question, methods, struck} -> the lines that give the same numbers
 POST /api/page             {about, panels} -> a page of its own that needs no server
@@ -127,7 +127,7 @@ class Explorer:
         return await self._struck(request, Asked.new_answer, Level.ASK)
 
     async def _struck(self, request: Request, find: Callable[[Asked, list[int]], Any], level: Level) -> Response:
-        """What there is to find out about a question without the features that are struck out."""
+        """Answer a request about a question without the features that are struck out."""
         question, (struck,) = parts(await body(request), "struck")
 
         def found() -> Any:
@@ -179,13 +179,13 @@ class Explorer:
         return self._known[question]
 
     def _answered(self, question: Question) -> Answer | None:
-        """What the model said to the same prompt, of which another part or other features were asked."""
+        """The answer to the same prompt, if another part of it or other features were asked about."""
         like = (question.model, question.text, question.answer)
         found = (a.answer for q, a in self._known.items() if (q.model, q.text, q.answer) == like)
         return next(found, None)
 
     async def _soon(self, request: Request, function: Callable[[], Any], level: Level) -> Any:
-        """What a question of one step gives; nothing more is computed for whoever has gone."""
+        """The result of a job of one step, which stops when the client disconnects."""
         running = self.worker.run(one_step(function), level=level)
         async with asyncio.timeout(LONGEST_WAIT), aclosing(while_there(request, running)) as found:
             async for value in found:

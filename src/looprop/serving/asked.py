@@ -1,4 +1,4 @@
-"""A question bound to its model, and what is true of it: what the model says without some features."""
+"""A question bound to its model, and the model's output without some features."""
 
 import math
 from collections.abc import Mapping
@@ -35,12 +35,12 @@ class Asked:
 
     @property
     def count(self) -> int:
-        """How many features there are."""
+        """The number of features."""
         return len(self.subject.features)
 
     @property
     def special(self) -> list[bool]:
-        """Which features the tokenizer added."""
+        """For each feature, whether the tokenizer added it."""
         return self.subject.special
 
     def describe(self) -> dict[str, Any]:
@@ -70,14 +70,14 @@ class Asked:
 
     @property
     def _kind(self) -> str:
-        """What the value is called."""
+        """The name of the value."""
         if self.subject.target.continuation:
             return "log-probability"
         return "logit" if self.subject.target.against is None else "difference of logits"
 
     @property
     def _probability_of(self) -> str:
-        """Whose probability is shown beside the value."""
+        """The probability that is shown beside the value."""
         target = self.subject.target
         if target.continuation:
             return "per token" if len(target.each()) > 1 else ""
@@ -93,7 +93,7 @@ class Asked:
         return {"data": f"data:image/png;base64,{shown['png']}", "height": height, "width": width, **grid}
 
     def without(self, struck: list[int]) -> dict[str, Any]:
-        """What the model really says without some features, and what each of them does by itself."""
+        """The value without some features, measured, and the effect of each of them by itself."""
         if len(struck) == self.count and self.value.removal != "zero" and not self.subject.something_stays:
             raise InputError("at least one feature must stay")
         said = self._outcome(struck)
@@ -117,7 +117,7 @@ class Asked:
         return effects
 
     def new_answer(self, struck: list[int]) -> dict[str, Any]:
-        """What a language model says to the prompt without some features."""
+        """A language model's answer to the prompt without some features."""
         if self.answer is None:
             raise InputError("only an answer can be given anew")
         if not struck:
@@ -143,7 +143,7 @@ def ask(
 ) -> Asked:
     """Bind a question to its model, which must be one of those that were given on the command line.
 
-    answer: what the model said to this prompt before, where that is known.
+    answer: the model's answer to this prompt, where it is known.
     """
     bench = bench_of(benches, question)
     item: Any = question.text
@@ -175,7 +175,7 @@ def bench_of(benches: Mapping[str, Workbench], question: Question) -> Workbench:
 
 
 def reads_images(bench: Workbench) -> bool:
-    """Does a model read images? One that reads neither them nor texts raises."""
+    """Whether a model reads images; raise for one that reads neither images nor texts."""
     if bench.adapter.noun == "images":
         return True
     check_reads_texts(bench.adapter)
@@ -183,7 +183,7 @@ def reads_images(bench: Workbench) -> bool:
 
 
 def generates(bench: Workbench) -> bool:
-    """Does a model say something?"""
+    """Whether a model generates text."""
     try:
         language_model(bench.adapter, "an answer")
     except InputError:
@@ -219,7 +219,7 @@ def _probabilities(subject: Subject, logits: torch.Tensor, value: float) -> dict
 
 
 def _name(subject: Subject, index: int) -> str:
-    """What an answer of a model is called: a class by its label, a token by its text."""
+    """The name of an output: the label of a class, the text of a token."""
     adapter = subject.adapter
     if adapter.target_words == "token":
         return token_text(getattr(adapter, "tokenizer", None), index)

@@ -1,4 +1,4 @@
-"""A page of its own from what the explorer showed: it needs no server, and still strikes out what was stored."""
+"""Save what the explorer shows as one page that needs no server and still strikes out what was stored."""
 
 import json
 from collections.abc import Mapping

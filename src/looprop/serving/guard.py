@@ -55,7 +55,7 @@ def known_hosts(host: str, port: int) -> frozenset[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Does a host lead to nobody but this machine?
+    """Whether a host leads only to this machine.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "127.evil.example", "0.0.0.0")]
     [True, True, True, False, False]
@@ -65,7 +65,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_everything(host: str) -> bool:
-    """Does a host stand for all addresses of this machine?"""
+    """Whether a host stands for all addresses of this machine."""
     address = _address(host)
     return address is not None and address.is_unspecified
 
@@ -154,7 +154,7 @@ def _single(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
 
 
 def largest_body(path: str) -> int:
-    """How many bytes a request to an address may have."""
+    """The bytes that a request to an address may have."""
     return LARGER_BODIES.get(path, LARGEST_BODY)
 
 

@@ -1,4 +1,4 @@
-"""The socket of the explorer, taken before models are loaded: a port that is in use is said at once."""
+"""The socket of the explorer, opened before models are loaded, so that a port in use is reported at once."""
 
 import socket
 
@@ -22,7 +22,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def address_of(host: str, port: int, token: str) -> str:
-    """What a browser opens.
+    """The address that a browser opens.
 
     >>> address_of("127.0.0.1", 8765, "abc")
     'http://127.0.0.1:8765/?token=abc'

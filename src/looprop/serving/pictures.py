@@ -15,9 +15,7 @@ LARGEST_PICTURE = 4 * 2**20
 MOST_PIXELS = 16_000_000
 """A small file can hold more than memory does."""
 MOST_SLENDER = 100
-"""How many times as long as high, or the other way round: what makes the shorter side as long as a model wants it makes
-the other so many times as long.
-"""
+"""The longer side by the shorter: a processor that resizes the shorter side makes the other so many times as long."""
 FORMATS = ("PNG", "JPEG", "WEBP")
 KEPT = 8
 """Pictures given to the page, the latest."""
@@ -32,7 +30,7 @@ class Pictures:
 
     @property
     def names(self) -> list[str]:
-        """Those of the command line."""
+        """The pictures of the command line."""
         return list(self._given)
 
     def add(self, encoded: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a page asks, checked: nothing else of it gets further."""
+"""Questions of a page, checked before anything else sees them."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ FEATURES = ("token", "word", "sentence", "paragraph", "line", "turn")
 
 @dataclass(frozen=True)
 class Question:
-    """What a page asks about.
+    """A question about one input.
 
     text: or the name of an image. target: as on the command line, `continuation:` and a text for what a language model
     might say; empty for what is predicted. answer: of a language model, explain what it says to the prompt, in so many
@@ -79,7 +79,7 @@ def read_places(data: Any, count: int) -> list[int]:
 
 
 def read_methods(data: Any) -> dict[str, Method]:
-    """Methods by name; anything else raises. Files and plans of one's own are nothing that a page may name."""
+    """Methods by name; anything else raises. A page may name no files and no plans."""
     if not isinstance(data, list) or not all(isinstance(name, str) for name in data) or len(data) > MOST_METHODS:
         raise InputError(f"methods must be a list of at most {MOST_METHODS} names")
     for name in data:

@@ -7,7 +7,7 @@ from looprop.serving.questions import Question
 from looprop.workbench import Workbench
 
 EMBEDDED = "embedded"
-"""What the model is called that comes with the package."""
+"""The name of the model that comes with the package."""
 
 
 def python_lines(

@@ -1,4 +1,4 @@
-"""Requests and answers: what was sent, read; what went wrong, said in one line; whoever has gone, noticed."""
+"""Read requests, report errors in one line, and notice clients that have disconnected."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ _log = logging.getLogger("looprop.serving")
 
 
 def safely(handler: Handler) -> Handler:
-    """A handler whose errors are answers: one line, no path, no place in the code."""
+    """A handler that answers errors with one line, without paths or places in the code."""
 
     async def handle(request: Request) -> Response:
         try:
@@ -50,7 +50,7 @@ def said(error: Exception) -> tuple[int, str]:
 
 
 async def body(request: Request) -> Any:
-    """The JSON of a request; numbers that are none and nesting without end raise."""
+    """The JSON of a request; NaN, infinite numbers and endless nesting raise."""
     try:
         return json.loads(await request.body(), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -62,14 +62,14 @@ def _no_number(name: str) -> Any:
 
 
 def parts(data: Any, *others: str) -> tuple[Question, list[Any]]:
-    """A question and what stands beside it."""
+    """A question and the other fields of a request."""
     if not isinstance(data, Mapping) or set(data) != {"question", *others}:
         raise InputError(f"a request must hold question and {' and '.join(others)}")
     return read_question(data["question"]), [data[name] for name in others]
 
 
 async def while_there(request: Request, values: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
-    """What comes, for as long as whoever asked is there; then whatever gives it is closed."""
+    """Yield values while the client is connected, then close their generator."""
     gone = asyncio.ensure_future(_gone(request))
     try:
         while True:
@@ -95,6 +95,6 @@ async def while_there(request: Request, values: AsyncIterator[Any]) -> AsyncGene
 
 
 async def _gone(request: Request) -> None:
-    """Returns when the other side has closed the connection."""
+    """Return when the client has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

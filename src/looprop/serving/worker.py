@@ -27,7 +27,7 @@ _END = object()
 
 
 class Level(IntEnum):
-    """Which jobs go first."""
+    """The urgency of a job; lower levels go first."""
 
     STRIKE = 0
     ASK = 1

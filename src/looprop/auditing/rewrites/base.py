@@ -1,4 +1,4 @@
-"""What a rewrite is: a change to a model that leaves its function as it is.
+"""The base of rewrites: changes to a model that leave its function as it is.
 
 A rewrite changes weights or forward functions through `changes.Changes`, or the calls of a forward pass through a mode
 (`modes.py`). It may be wrong about a model, since it goes by names and by what it sees in one pass: the audit proves

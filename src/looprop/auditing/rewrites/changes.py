@@ -14,7 +14,7 @@ from looprop.intercept.mode import InterceptMode
 
 
 class Changes:
-    """What was changed in a model, with the way back.
+    """The changes to a model, each with its inverse.
 
     Parameters are replaced by copies that may be edited; the original objects are never touched. Forward functions are
     replaced on single modules, never on classes.

@@ -35,6 +35,11 @@ def bias_of(linear: nn.Module) -> Tensor | None:
     return None if bias is None else bias.detach()
 
 
+def linear_map(weight: Tensor, bias: Tensor | None) -> Forward:
+    """The forward function x -> W x + b."""
+    return lambda x: nn.functional.linear(x, weight, bias)
+
+
 class LinearSplit(Rewrite):
     """W x + b = A (B x) + b with W = A B, the square and invertible factor on the narrower side."""
 
@@ -62,10 +67,8 @@ def _split(weight: Tensor, bias: Tensor | None, generator: torch.Generator) -> F
     turn, back = well_conditioned(min(outputs, inputs), generator, weight)
     first, second = (turn, weight @ back) if inputs <= outputs else (back @ weight, turn)
 
-    def forward(x: Tensor) -> Tensor:
-        return nn.functional.linear(nn.functional.linear(x, first), second, bias)
-
-    return forward
+    inner, outer = linear_map(first, None), linear_map(second, bias)
+    return lambda x: outer(inner(x))
 
 
 class LinearMerged(Rewrite):
@@ -81,15 +84,11 @@ class LinearMerged(Rewrite):
             if len(readers) != 1 or first in taken or readers[0] in taken:
                 continue
             (second,) = readers
-            changes.set_forward(first, _identity)
+            changes.set_forward(first, lambda x: x)
             changes.set_forward(second, _merged(first, second))
             taken |= {first, second}
             places.changed.append(f"{model.observed.names[first]} and {model.observed.names[second]}")
         return places
-
-
-def _identity(x: Tensor) -> Tensor:
-    return x
 
 
 def _merged(first: nn.Module, second: nn.Module) -> Forward:
@@ -97,11 +96,7 @@ def _merged(first: nn.Module, second: nn.Module) -> Forward:
     if inner is not None:
         moved = matrix_of(second) @ inner
         bias = moved if bias is None else bias + moved
-
-    def forward(x: Tensor) -> Tensor:
-        return nn.functional.linear(x, weight, bias)
-
-    return forward
+    return linear_map(weight, bias)
 
 
 class BiasMoved(Rewrite):

@@ -4,8 +4,6 @@ Layer and RMS norms depend on the input, so that only what they do afterwards, g
 that no longer trains is a linear map as a whole, and can go into the layer before it.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -13,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from looprop.auditing.catalogue import CATALOGUE
 from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.changes import Changes
-from looprop.auditing.rewrites.linears import bias_of, matrix_of
+from looprop.auditing.rewrites.linears import Forward, bias_of, linear_map, matrix_of
 from looprop.auditing.rewrites.observing import is_norm
 
 _Layer = nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear
@@ -78,18 +76,14 @@ class NormSplit(Rewrite):
                 bias = kept.clone()
                 kept.zero_()
             changes.edit(norm, "weight").fill_(neutral)
-            _follow(norm, torch.diag(gain), bias, changes)
+            _follow(norm, linear_map(torch.diag(gain), bias), changes)
             places.changed.append(model.observed.names[norm])
         return places
 
 
-def _follow(norm: nn.Module, weight: Tensor, bias: Tensor | None, changes: Changes) -> None:
+def _follow(norm: nn.Module, after: Forward, changes: Changes) -> None:
     before = norm.forward
-
-    def forward(x: Tensor) -> Tensor:
-        return nn.functional.linear(before(x), weight, bias)
-
-    changes.set_forward(norm, forward)
+    changes.set_forward(norm, lambda x: after(before(x)))
 
 
 class BatchNormFolded(Rewrite):
@@ -118,7 +112,7 @@ class BatchNormFolded(Rewrite):
 
 
 def _scale_and_bias(layer: _Layer, norm: _BatchNorm) -> tuple[Tensor, Tensor]:
-    """What a batch norm after a layer makes of it: a factor for each output, and another bias."""
+    """The factor for each output of a layer, and its new bias, that replace the batch norm after it."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
     scale = torch.rsqrt(norm.running_var + norm.eps)
@@ -127,14 +121,9 @@ def _scale_and_bias(layer: _Layer, norm: _BatchNorm) -> tuple[Tensor, Tensor]:
     return scale, scale * bias if norm.bias is None else scale * bias + norm.bias.detach()
 
 
-def _with(layer: _Layer, scale: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
-    """A layer whose outputs are scaled, and another bias."""
+def _with(layer: _Layer, scale: Tensor, bias: Tensor) -> Forward:
+    """The forward function of a layer with scaled outputs and another bias."""
     weight = layer.weight.detach() * scale.reshape(-1, *[1] * (layer.weight.dim() - 1))
-
-    def forward(x: Tensor) -> Tensor:
-        if isinstance(layer, nn.Linear):
-            return nn.functional.linear(x, weight, bias)
-        out: Tensor = layer._conv_forward(x, weight, bias)
-        return out
-
-    return forward
+    if isinstance(layer, nn.Linear):
+        return linear_map(weight, bias)
+    return lambda x: layer._conv_forward(x, weight, bias)

@@ -1,5 +1,4 @@
-"""Who reads whom: one forward pass in which every norm, convolution and linear layer is followed to what reads its
-output.
+"""Find the modules that read the output of every norm, convolution and linear layer, in one forward pass.
 
 Some rewrites move a factor or a constant from a module into the linear layers after it, which is right only where they
 alone read its output and read nothing else. Hooks mark the output of each such module, the *source*. A mode sees
@@ -57,7 +56,7 @@ class Readers:
 
 @dataclass
 class Observation:
-    """What was seen.
+    """What a forward pass showed.
 
     names: of all modules. uses: readings of each source's output. reads: which sources a reader's input came from, None
     among them for anything else. calls: how often each module ran; order: modules in the order of their first call.
@@ -134,7 +133,7 @@ class _Observer(InterceptMode):
         return out
 
     def _follow(self, tensor: Tensor, name: str, reader: nn.Module | None, out: Any, *, alone: bool) -> None:
-        """Where a marked tensor goes: to a reader, on to the output of the call, or elsewhere."""
+        """Record the use of a marked tensor: a reader, the output of the call, or another."""
         source, through = _source(tensor)
         assert source is not None
         if reader is not None:

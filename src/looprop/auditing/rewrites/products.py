@@ -8,7 +8,7 @@ Weights are left alone: a product with one is a linear layer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -24,20 +24,25 @@ _MATRIX = frozenset({"matmul", "bmm", "mm"})
 
 @dataclass(frozen=True)
 class _Product:
-    """How a tensor was made: left times right, as a matrix product or entry by entry.
+    """Two activations that are multiplied, as matrices or entry by entry.
 
-    version: of the tensor when that was noted.
+    version: how often the result had been changed in place when it was noted.
     """
 
     left: Tensor
     right: Tensor
     matrix: bool
-    version: int
+    version: int = -1
 
+    def note(self, out: Any) -> Any:
+        """Note on a tensor that it is this product."""
+        setattr(out, _NOTE, replace(self, version=_version(out)))
+        return out
 
-def _note(out: Any, left: Tensor, right: Tensor, *, matrix: bool) -> Any:
-    setattr(out, _NOTE, _Product(left, right, matrix, _version(out)))
-    return out
+    def inner(self, factor: Tensor) -> _Product | None:
+        """The product that one of the two is, if it is one of the same kind."""
+        note = _noted(factor)
+        return note if note is not None and note.matrix == self.matrix else None
 
 
 def _version(tensor: Tensor) -> int:
@@ -46,36 +51,20 @@ def _version(tensor: Tensor) -> int:
 
 
 def _noted(value: Any) -> _Product | None:
-    """How a tensor was made, if it is a product still."""
+    """The product that a tensor is, if it has not been changed since."""
     note: _Product | None = getattr(value, _NOTE, None) if isinstance(value, Tensor) else None
     return note if note is not None and note.version == _version(value) else None
 
 
-@dataclass(frozen=True)
-class _Factors:
-    """Two activations that are about to be multiplied, as matrices or entry by entry."""
-
-    left: Tensor
-    right: Tensor
-    matrix: bool
-
-    def made_of(self, factor: Tensor) -> _Product | None:
-        """How one of them was made, if by a product of the same kind."""
-        note = _noted(factor)
-        return note if note is not None and note.matrix == self.matrix else None
-
-
-def _factors(name: str, function: Any, args: tuple[Any, ...]) -> _Factors | None:
-    """What a call multiplies; None where that is a parameter or a number, where it works in place, and for any other
-    call.
-    """
+def _product(name: str, function: Any, args: tuple[Any, ...]) -> _Product | None:
+    """The two activations that a call multiplies; None for any other call, one in place included."""
     if name not in _MATRIX | {"mul"} or len(args) < 2 or _in_place(function):
         return None
     left, right = args[0], args[1]
     if not (_is_activation(left) and _is_activation(right)):
         return None
     matrix = name != "mul"
-    return None if matrix and (left.dim() < 2 or right.dim() < 2) else _Factors(left, right, matrix)
+    return None if matrix and (left.dim() < 2 or right.dim() < 2) else _Product(left, right, matrix)
 
 
 def _in_place(function: Any) -> bool:
@@ -96,29 +85,23 @@ class _Reassociating(RewritingMode):
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if name == "einsum" and sum(isinstance(a, Tensor) and not isinstance(a, nn.Parameter) for a in args) > 1:
             self.note_left("products written as einsum are not taken apart")
-        factors = _factors(name, function, args)
-        if factors is None:
+        product = _product(name, function, args)
+        if product is None:
             out = function(*args, **kwargs)
-            if name in ("div", "mul") and isinstance(out, Tensor) and len(args) == 2:
-                _pass_on(function, out, args)
+            # A product times a number is a product still: its first factor takes the number when it is taken apart.
+            if name in ("div", "mul") and len(args) == 2 and (before := _noted(args[0])) and _is_number(args[1]):
+                replace(before, left=function(before.left, args[1])).note(out)
             return out
-        left, right, matrix = factors.left, factors.right, factors.matrix
-        if (product := factors.made_of(left)) is not None:
+        left, right = product.left, product.right
+        if (first := product.inner(left)) is not None:
             self.note_change()
-            inner = function(product.right, right)
-            return _note(function(product.left, inner), product.left, inner, matrix=matrix)
-        if (product := factors.made_of(right)) is not None:
+            left, right = first.left, function(first.right, right)
+        elif (second := product.inner(right)) is not None:
             self.note_change()
-            inner = function(left, product.left)
-            return _note(function(inner, product.right), inner, product.right, matrix=matrix)
-        return _note(function(left, right, **kwargs), left, right, matrix=matrix)
-
-
-def _pass_on(function: Any, out: Tensor, args: tuple[Any, ...]) -> None:
-    """A product times a number is a product still: its first factor takes the number when it is taken apart."""
-    product = _noted(args[0])
-    if product is not None and _is_number(args[1]):
-        _note(out, function(product.left, args[1]), product.right, matrix=product.matrix)
+            left, right = function(left, second.left), second.right
+        else:
+            return product.note(function(left, right, **kwargs))
+        return replace(product, left=left, right=right).note(function(left, right))
 
 
 class _ScaleMoving(RewritingMode):
@@ -128,15 +111,14 @@ class _ScaleMoving(RewritingMode):
             return _scaled_queries(function, args, kwargs)
         if name == "multi_head_attention_forward":
             self.note_left("the inside of nn.MultiheadAttention is torch's own")
-        if name in ("mul", "div") and not _in_place(function) and len(args) == 2 and _is_number(args[1]):
-            product = _noted(args[0])
-            if product is not None:
-                self.note_change()
-                scaled = function(product.left, args[1])
-                return scaled @ product.right if product.matrix else scaled * product.right
-        factors = _factors(name, function, args)
+        by_number = name in ("mul", "div") and not _in_place(function) and len(args) == 2 and _is_number(args[1])
+        if by_number and (product := _noted(args[0])) is not None:
+            self.note_change()
+            scaled = function(product.left, args[1])
+            return scaled @ product.right if product.matrix else scaled * product.right
+        multiplied = _product(name, function, args)
         out = function(*args, **kwargs)
-        return out if factors is None else _note(out, factors.left, factors.right, matrix=factors.matrix)
+        return out if multiplied is None else multiplied.note(out)
 
 
 def _scaled_queries(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

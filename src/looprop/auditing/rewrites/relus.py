@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from looprop.auditing.catalogue import CATALOGUE
 from looprop.auditing.rewrites.base import Model, Places, Rewrite
 from looprop.auditing.rewrites.changes import Changes
-from looprop.auditing.rewrites.linears import matrix_of
+from looprop.auditing.rewrites.linears import bias_of, linear_map, matrix_of
 from looprop.auditing.rewrites.observing import is_linear
 
 
@@ -27,7 +27,7 @@ class ReluRescaled(Rewrite):
             matrix = matrix_of(first, changes)
             factors = torch.exp2(4 * torch.rand(len(matrix), generator=generator, dtype=torch.float64) - 2).to(matrix)
             matrix.mul_(factors[:, None])
-            if first._parameters.get("bias") is not None:
+            if bias_of(first) is not None:
                 changes.edit(first, "bias").mul_(factors)
             for reader in readers.modules:
                 matrix_of(reader, changes).div_(factors)
@@ -95,4 +95,4 @@ def _widen(layer: nn.Linear, weight: Tensor, bias: Tensor, changes: Changes) -> 
         changes.replace(layer, "weight", weight)
         changes.replace(layer, "bias", bias)
         return
-    changes.set_forward(layer, lambda x: nn.functional.linear(x, weight, bias))
+    changes.set_forward(layer, linear_map(weight, bias))

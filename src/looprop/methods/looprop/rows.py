@@ -46,7 +46,6 @@ def carried(subject: Subject, intact: FirstOrder, run: Callable[[], T], plain: C
     if program(subject).decides:  # in a variant, values may decide otherwise than in those that are tried
         return plain("")
 
-
     def prove() -> bool:
         return not _reads_elsewhere(subject) and _agrees(subject, intact)
 
@@ -101,9 +100,7 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
     )
 
 
-def check_carried(
-    subject: Subject, intact: FirstOrder, values: Tensor, rows: list[Tensor], member: Tensor
-) -> None:
+def check_carried(subject: Subject, intact: FirstOrder, values: Tensor, rows: list[Tensor], member: Tensor) -> None:
     """Raise `Disagreement` where carried rows cannot be right on this input.
 
     With nothing removed, rows that hold the read-out must give the model's own answer. Of variants all of whose rows
