@@ -10,7 +10,6 @@ import looprop
 from test_layers_of_imports import FILES, PACKAGE
 
 TEXT = "This is not a bad film at all."
-ENTRIES = {"found", "proofs", "dropped", "runs", "moves", "batch_positions"}
 READERS = ("models/", "removal/trust.py")
 
 
@@ -24,7 +23,7 @@ def reads_of_the_ledger(tree: ast.AST) -> Iterator[int]:
         if isinstance(node, ast.Attribute):
             of = node.value
             named = of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
-            if (node.attr, named) == ("facts", "adapter") or named == "ledger" or (named == "_LEDGERS" and node.attr in ENTRIES):
+            if (node.attr, named) == ("facts", "adapter") or named == "ledger":
                 yield node.lineno
 
 

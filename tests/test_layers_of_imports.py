@@ -17,6 +17,8 @@ ORDER = [
     "games",
     "metrics",
     "display",
+    "progress",
+    "steps",
     "inputs",
     "result",
     "intercept",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from looprop.errors import DataError
 from looprop.inputs.mnist import load_mnist
+from looprop.progress import progress_bar
 from looprop.running.missing import Work
-from looprop.running.progress import progress_bar
 from looprop.study import About, Grid, Job, JudgedClaim, Kind, Options, Picture, Run, Spec
 from looprop.study.kinds.networks.training import Recipe, draw_digits, trained
 

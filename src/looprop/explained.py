@@ -1,6 +1,8 @@
 """What a method says of a subject, with the names of its features: an explanation."""
 
-from collections.abc import Sequence
+import time
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +13,16 @@ from looprop.errors import InputError
 from looprop.measure import Measured, ask
 from looprop.methods.base import Method
 from looprop.methods.default import by_default
+from looprop.methods.loo import LeaveOneOut
+from looprop.methods.names import DEFAULT
 from looprop.models.answer_text import said_of
 from looprop.models.subject import Subject
+from looprop.removal.value import SetFunction
 from looprop.result.check import Check
 from looprop.result.explanation import Explanation
 from looprop.result.explanations import Explanations
 from looprop.result.matrix import ExplanationMatrix, matrix_of
+from looprop.steps import InterruptedWarning, Steps
 
 
 def explain_subjects(subjects: Sequence[Subject], method: Method | None, *, check: int | None = None) -> Explanations:
@@ -36,6 +42,63 @@ def _explained(subjects: Sequence[Subject], method: Method, check: int | None) -
     return Explanations(
         explanation_of(s, own, method, checked(s, own, method, check) if wants else None) for s, own, wants in wanted
     )
+
+
+def explain_list(
+    bound: Sequence[Callable[[], Subject]], method: Method | None, *, check: int | None, steps: Steps | None
+) -> Explanations:
+    """Explain several inputs: in steps where someone watches them, else all at once. bound: what binds each."""
+    if not steps:
+        return explain_subjects([bind() for bind in bound], method, check=check)
+    found = Explanations()
+
+    def some(start: int, end: int) -> None:
+        found.extend(explain_subjects([bind() for bind in bound[start:end]], method, check=check))
+
+    if not steps.run(some, len(bound), method.name if method else DEFAULT):
+        if not found:
+            raise KeyboardInterrupt
+        _warn(f"{len(found)} of {len(bound)} inputs are explained")
+    return found
+
+
+def explain_one(subject: Subject, method: Method | None, *, check: int | None, steps: Steps | None) -> Explanation:
+    """Explain one input, by leave-one-out in steps where someone watches it."""
+    if steps is None:
+        return explain_subjects([subject], method, check=check)[0]
+    reached, cost, seconds = _in_steps(subject, method, steps)
+    (found,) = explain_subjects([reached], method, check=check)
+    return replace(found, cost=found.cost + cost, seconds=found.seconds + seconds)
+
+
+def _in_steps(subject: Subject, method: Method | None, steps: Steps | None) -> tuple[Subject, float, float]:
+    """Leave out a few features at a time: the subject with the features that were reached, the passes and seconds that
+    this took. Features that were not reached stay in place, as they did while the others were left out. Other methods
+    than leave-one-out have no steps.
+    """
+    if not steps or not isinstance(method, LeaveOneOut):
+        return subject, 0.0, 0.0
+    value = SetFunction(subject, removal=method.removal, precision=method.precision)
+    keep = ~np.eye(len(subject.features), dtype=bool)  # row i leaves feature i out
+    computed, checks, start = value.count.computed, subject.cache.checks.seconds, time.perf_counter()
+    steps.run(lambda first, end: value(keep[first:end]), len(keep), method.name)
+    seconds = time.perf_counter() - start - (subject.cache.checks.seconds - checks)
+    known, cost = value.is_known(keep), float(value.count.computed - computed)
+    if known.all():
+        return subject, cost, seconds
+    if not known.any():
+        raise KeyboardInterrupt
+    said = f"{len(known) - known.sum()} of {len(known)} features have no score"
+    _warn(said)
+    parts: dict[str, Any] = {
+        name: own and tuple(one for one, there in zip(own, known, strict=True) if there)
+        for name, own in (("features", subject.features), ("names", subject.names), ("spans", subject.spans))
+    }
+    return replace(subject, **parts, about={**subject.about, "interrupted": said}), cost, seconds
+
+
+def _warn(said: str) -> None:
+    warnings.warn(f"interrupted: {said}", InterruptedWarning, stacklevel=4)
 
 
 def explanation_of(subject: Subject, found: Measured, method: Method, check: Check | None = None) -> Explanation:
@@ -112,16 +175,18 @@ def _details_of_input(subject: Subject) -> dict[str, Any]:
     return about
 
 
-def explain_each(subject: Subject, method: Method) -> ExplanationMatrix:
+def explain_each(subject: Subject, method: Method, steps: Steps | None) -> ExplanationMatrix:
     """Every token of a continuation by itself. All of them are asked of one input: what was computed for one, a forward
     pass or removals, serves the others.
     """
     if not method.reads_target:
         raise InputError(f"{method.name} does not depend on what is said: it has nothing to tell of each token")
+    subject, cost, seconds = _in_steps(subject, method, steps)
     subjects = subject.each()
     alike, spent = method.for_each(subject)
     found = ask(alike, subjects)
     columns = [explanation_of(s, own, method) for s, own in zip(subjects, found, strict=True)]
     tokens, spans, text = said_of(subject.adapter, subject.target.index, subject.target.label, subject.about)
     logprobs = [s.output for s in subjects]
-    return matrix_of(columns, text, tokens, spans, logprobs, cost=spent + sum(own.cost for own in found))
+    cost += spent + sum(own.cost for own in found)
+    return matrix_of(columns, text, tokens, spans, logprobs, cost=cost, seconds=seconds)

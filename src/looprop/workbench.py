@@ -1,6 +1,7 @@
 """The main object: a loaded model that explains inputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -11,7 +12,7 @@ from looprop.checking import check_count
 from looprop.coarse_to_fine import Limits, coarse_to_fine
 from looprop.errors import InputError, UnknownNameError
 from looprop.estimating import Estimate, estimate
-from looprop.explained import explain_each, explain_subjects
+from looprop.explained import explain_each, explain_list, explain_one, explain_subjects
 from looprop.interacting import MOST, interactions_of
 from looprop.methods.base import Method
 from looprop.methods.default import by_default
@@ -33,6 +34,7 @@ from looprop.result.explanation import Explanation
 from looprop.result.explanations import Explanations
 from looprop.result.matrix import ExplanationMatrix
 from looprop.result.pairs import Interactions
+from looprop.steps import Progress, Steps
 
 
 class Workbench:
@@ -103,6 +105,8 @@ class Workbench:
         features: FeaturesLike | None = ...,
         within: Within = ...,
         truncation: bool = ...,
+        progress: Progress = ...,
+        stop: Callable[[], bool] | None = ...,
         **options: Any,
     ) -> ExplanationMatrix: ...
 
@@ -118,6 +122,8 @@ class Workbench:
         truncation: bool = ...,
         check: int | None = ...,
         output: Literal["sum"] = ...,
+        progress: Progress = ...,
+        stop: Callable[[], bool] | None = ...,
         **options: Any,
     ) -> Explanations: ...
 
@@ -133,6 +139,8 @@ class Workbench:
         truncation: bool = ...,
         check: int | None = ...,
         output: Literal["sum"] = ...,
+        progress: Progress = ...,
+        stop: Callable[[], bool] | None = ...,
         **options: Any,
     ) -> Explanations: ...
 
@@ -148,6 +156,8 @@ class Workbench:
         truncation: bool = ...,
         check: int | None = ...,
         output: Literal["sum"] = ...,
+        progress: Progress = ...,
+        stop: Callable[[], bool] | None = ...,
         **options: Any,
     ) -> Explanation: ...
 
@@ -162,6 +172,8 @@ class Workbench:
         truncation: bool = False,
         check: int | None = None,
         output: Literal["sum", "each"] = "sum",
+        progress: Progress = False,
+        stop: Callable[[], bool] | None = None,
         **options: Any,
     ) -> Explanation | Explanations | ExplanationMatrix:
         """Explain one input, or a list of inputs in batches.
@@ -183,9 +195,14 @@ class Workbench:
         truncation: cut what is too long for the model; else that is an error.
         output: "each" explains every token of an answer (or of a continuation) by itself: a matrix of features and
             tokens. Its removals are those of the whole answer, and relevance takes one forward pass for all tokens.
+        progress: True shows a bar; a function is called as `progress(done, total)`. A list of inputs, and the features
+            of one input with "loo", are then computed a few at a time; last digits may differ from those of one batch.
+        stop: a function that is asked after each of these steps. Where it returns True, and on Ctrl-C, the result holds
+            what is known so far, fewer explanations or fewer features, and an `InterruptedWarning` says so.
         """
         if check is not None:
             check_count(check)
+        steps = Steps(progress, stop) if progress or stop else None
         chosen = make_method(method or DEFAULT, **options) if method is not None or options else None
         if output not in ("sum", "each"):
             raise UnknownNameError("output", str(output), ("sum", "each"))
@@ -193,7 +210,9 @@ class Workbench:
             if isinstance(item, list) or isinstance(target, list) or check is not None:
                 raise InputError("output='each' is for one input and one target, without check=")
             one = self.subject(item, target=target, features=features, within=within, truncation=truncation)
-            return explain_each(one, chosen) if chosen else by_default(lambda own: explain_each(one, own))[0]
+            if chosen:
+                return explain_each(one, chosen, steps)
+            return by_default(lambda own: explain_each(one, own, steps))[0]
         if isinstance(item, list):
             if not item:
                 raise InputError("the list of inputs is empty")
@@ -202,19 +221,17 @@ class Workbench:
                 raise InputError(
                     f"a list of targets must have one for each input: {len(item)} inputs, got {len(targets)} targets"
                 )
-            subjects = [
-                self.subject(i, target=t, features=features, within=within, truncation=truncation)
-                for i, t in zip(item, targets, strict=True)
-            ]
-        elif isinstance(target, list):
+            each: dict[str, Any] = {"features": features, "within": within, "truncation": truncation}
+            bound = [partial(self.subject, i, target=t, **each) for i, t in zip(item, targets, strict=True)]
+            return explain_list(bound, chosen, check=check, steps=steps)
+        if isinstance(target, list):
             if not target:
                 raise InputError("the list of targets is empty")
             encoded = self.adapter.encode(item, truncation=truncation)
             subjects = [bind_encoded(self.adapter, encoded, t, features, within) for t in target]
-        else:
-            subjects = [self.subject(item, target=target, features=features, within=within, truncation=truncation)]
-        explanations = explain_subjects(subjects, chosen, check=check)
-        return explanations if isinstance(item, list) or isinstance(target, list) else explanations[0]
+            return explain_subjects(subjects, chosen, check=check)
+        one = self.subject(item, target=target, features=features, within=within, truncation=truncation)
+        return explain_one(one, chosen, check=check, steps=steps)
 
     def estimate(
         self,

@@ -24,8 +24,8 @@ from looprop.methods.registry import CATALOGUE
 from looprop.models.features import FeaturesLike
 from looprop.models.loading import adapt_module
 from looprop.models.target import TargetLike
+from looprop.progress import progress_bar
 from looprop.running.engines import Engine
-from looprop.running.progress import progress_bar
 from looprop.workbench import Workbench
 
 

@@ -1,8 +1,7 @@
 """`looprop context`: which part of a prompt made a language model say what it says."""
 
 import json
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 LOO = "loo"
-FEW = 20
-"""The proof of a quicker way costs about ten passes and saves about half of each: so few are removed plainly."""
 LONG = 60.0  # seconds; from here on the estimate names a cheaper way
 
 Documents = Annotated[
@@ -98,10 +95,7 @@ def context(
     with progress("answering"):
         said = asked.answer(bench, answer, generate)
     say(f"the model says: {said.text}" if said.generated else f"the answer given: {said.text}")
-    result, unknown = _explained(bench, said, method, features, within)
-    _show(result, html=html, json_=json_, no_color=no_color)
-    if unknown:
-        say(f"looprop: interrupted: {unknown} of {unknown + len(result)} features have no score yet")
+    if _show(_explained(bench, said, method, features, within), html=html, json_=json_, no_color=no_color):
         raise typer.Exit(130)
 
 
@@ -158,9 +152,8 @@ def _read(path: str) -> str:
 
 def _explained(
     bench: "Workbench", said: "Answer", name: str, features: str, within: str | None
-) -> tuple["Explanation | ExplanationMatrix", int]:
-    """The explanation, token by token where that costs nothing more, and how many features were not reached."""
-    from looprop.explained import explain_each, explain_subjects
+) -> "Explanation | ExplanationMatrix":
+    """The explanation, by leave-one-out token by token, as that costs nothing more."""
     from looprop.methods.registry import make_method
 
     method = make_method(name)
@@ -168,59 +161,37 @@ def _explained(
     _tell_cost(subject, method)
     if split_name(name)[0] != LOO:
         with progress(name):
-            return explain_subjects([subject], method)[0], 0
-    known, seconds = _left_out(subject, method)
-    if not any(known):
-        raise KeyboardInterrupt
-    # Features that were not reached stay in place, as they did while the others were left out.
-    reached = replace(
-        subject,
-        features=tuple(group for group, there in zip(subject.features, known, strict=True) if there),
-        names=subject.names and tuple(one for one, there in zip(subject.names, known, strict=True) if there),
-        spans=subject.spans and tuple(one for one, there in zip(subject.spans, known, strict=True) if there),
-    )
-    unknown = known.count(False)
-    if unknown:
-        about = {**subject.about, "interrupted": f"{unknown} of {len(known)} features have no score"}
-        reached = replace(reached, about=about)
-    result = explain_each(reached, method)
-    whole = replace(result.explanation, cost=float(sum(known)), seconds=seconds)
-    return replace(result, explanation=whole), unknown
+            return bench.explain(said, method, features=features, within=within)
+    with progress("leaving out one after the other", len(subject.features)) as advance:
+        done = 0
 
+        def report(now: int, _: int) -> None:
+            nonlocal done
+            advance("", now - done)
+            done = now
 
-def _left_out(subject: "Subject", method: "Method") -> tuple[list[bool], float]:
-    """Leave one feature out after the other, under a bar with the time that is left: which are known, and how long it
-    took.
-    """
-    import numpy as np
-
-    from looprop.removal.steps import in_steps
-    from looprop.removal.value import SetFunction
-
-    count, start = len(subject.features), time.perf_counter()
-    value = SetFunction(subject, removal=getattr(method, "removal", None), quick=count > FEW)
-    with progress("leaving out one after the other", count) as advance:
-        known = in_steps(value, ~np.eye(count, dtype=bool), lambda done: advance("", done))
-    return known.tolist(), time.perf_counter() - start
+        return bench.explain(said, method, output="each", features=features, within=within, progress=report)
 
 
 def _tell_cost(subject: "Subject", method: "Method") -> None:
     """What is to come, from one forward pass that is timed."""
-    count, start = len(subject.features), time.perf_counter()
-    subject.adapter.predict(subject.encoded)
-    each = time.perf_counter() - start
-    passes, where = method.passes(subject), f"{count} features, {subject.length} tokens"
-    hint = "; -m looprop or -m attnlrp is cheaper, --features paragraph has fewer" if passes * each > LONG else ""
-    say(f"{where}: {passes:.0f} forward passes, at most about {max(1, round(passes * each))} s{hint}")
+    from looprop.estimating import one_pass
+
+    passes, where = method.passes(subject), f"{len(subject.features)} features, {subject.length} tokens"
+    seconds = passes * one_pass(subject)
+    hint = "; -m looprop or -m attnlrp is cheaper, --features paragraph has fewer" if seconds > LONG else ""
+    say(f"{where}: {passes:.0f} forward passes, at most about {max(1, round(seconds))} s{hint}")
 
 
-def _show(result: "Explanation | ExplanationMatrix", *, html: Path | None, json_: bool, no_color: bool) -> None:
-    if hand_out(result, html, json_=json_):
-        return
-    from looprop.display import terminal
+def _show(result: "Explanation | ExplanationMatrix", *, html: Path | None, json_: bool, no_color: bool) -> bool:
+    """Hand out the result; return whether it is one of an interruption."""
     from looprop.result.explanation import Explanation
-    from looprop.result.prompt_views import prompt_view
 
     whole = result if isinstance(result, Explanation) else result.explanation
-    console = output(no_color=no_color)
-    console.print(terminal.prompt_ranking(prompt_view(whole), colour=terminal.has_colour(console), limit=SHOWN))
+    if not hand_out(result, html, json_=json_):
+        from looprop.display import terminal
+        from looprop.result.prompt_views import prompt_view
+
+        console = output(no_color=no_color)
+        console.print(terminal.prompt_ranking(prompt_view(whole), colour=terminal.has_colour(console), limit=SHOWN))
+    return "interrupted" in whole.details

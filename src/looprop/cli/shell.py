@@ -23,8 +23,8 @@ from looprop.errors import LoopropError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from looprop.progress import Advance
     from looprop.result.base import Result
-    from looprop.running.progress import Advance
     from looprop.workbench import Workbench
 
 P = ParamSpec("P")
@@ -139,7 +139,7 @@ def progress(what: str, total: int | None = None) -> "AbstractContextManager[Adv
     """A bar on standard error that appears after a moment, on terminals only; gives a function that says "one more" and
     what comes next.
     """
-    from looprop.running.progress import progress_bar
+    from looprop.progress import progress_bar
 
     return progress_bar("", total, note=what, show=sys.stderr.isatty(), patience=PATIENCE, transient=True)
 

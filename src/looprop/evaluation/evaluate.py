@@ -19,11 +19,11 @@ from looprop.methods.names import COMPARED
 from looprop.metrics.correlation import Protocol
 from looprop.models.adapter import Removal
 from looprop.models.target import TargetLike
+from looprop.progress import Advance, shown_by
 from looprop.result.explanation import Explanation
 from looprop.running.engines import Engine, Sharded, get_engine
 from looprop.running.missing import check_ids
 from looprop.running.parts import Row
-from looprop.running.progress import Advance, shown_by
 from looprop.workbench import Workbench
 
 

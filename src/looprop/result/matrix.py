@@ -113,8 +113,11 @@ def matrix_of(
     logprobs: Sequence[float],
     *,
     cost: float,
+    seconds: float = 0.0,
 ) -> ExplanationMatrix:
-    """From one explanation for each token: scores and times add up. cost: of all of them together."""
+    """From one explanation for each token: scores and times add up. cost: of all of them together. seconds: of what was
+    computed before them, for all of them.
+    """
     matrix = np.stack([column.scores for column in columns], 1)
     whole = replace(
         columns[0],
@@ -124,6 +127,6 @@ def matrix_of(
         label=answer,
         residual=None if columns[0].residual is None else sum(column.residual or 0.0 for column in columns),
         cost=cost,
-        seconds=sum(column.seconds for column in columns),
+        seconds=seconds + sum(column.seconds for column in columns),
     )
     return ExplanationMatrix(whole, matrix, answer, tuple(tokens), tuple(spans), tuple(logprobs))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from looprop.running.missing import run_missing as run_missing
     from looprop.running.opening import OldManifestWarning as OldManifestWarning, open_store as open_store
     from looprop.running.parts import Row as Row
-    from looprop.running.progress import Advance as Advance, progress_bar as progress_bar
+    from looprop.progress import Advance as Advance, progress_bar as progress_bar
     from looprop.running.store import Store as Store, read_store as read_store
 
 # Imported when first used: the store needs torch and pyarrow, the bar needs rich.
@@ -26,7 +26,7 @@ __getattr__, __dir__, __all__ = lazily(
         "missing": "run_missing",
         "opening": "OldManifestWarning open_store",
         "parts": "Row",
-        "progress": "Advance progress_bar",
+        "looprop.progress": "Advance progress_bar",
         "store": "Store read_store",
     },
 )

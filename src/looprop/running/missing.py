@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from looprop.errors import DataError, LoopropError, ShardError
+from looprop.progress import Advance, progress_bar
 from looprop.running.engines import Engine, Sharded, get_engine
 from looprop.running.parts import Row
-from looprop.running.progress import Advance, progress_bar
 from looprop.running.store import Store
 
 # A part is written when it holds this many examples, or when this many seconds have passed: what a kill can cost.

@@ -9,7 +9,7 @@ from looprop.errors import DataError
 from looprop.evaluation.setup import Setup
 from looprop.inputs.mnist import load_mnist
 from looprop.running.missing import Work
-from looprop.running.progress import progress_bar
+from looprop.progress import progress_bar
 from looprop.study.claims import JudgedClaim
 from looprop.study.job import About, Job, Options
 from looprop.study.kind import Kind

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from looprop.running.progress import progress_bar, shown_by
+from looprop.progress import progress_bar, shown_by
 
 
 def test_a_bar_counts_and_says_what_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
