@@ -185,7 +185,8 @@ def explain_each(subject: Subject, method: Method, steps: Steps | None) -> Expla
     subjects = subject.each()
     alike, spent = method.for_each(subject)
     found = ask(alike, subjects)
-    columns = [explanation_of(s, own, method) for s, own in zip(subjects, found, strict=True)]
+    options = method.options  # of the method that was asked for, which may be asked in another form
+    columns = [explanation_of(s, replace(own, options=options), method) for s, own in zip(subjects, found, strict=True)]
     tokens, spans, text = said_of(subject.adapter, subject.target.index, subject.target.label, subject.about)
     logprobs = [s.output for s in subjects]
     cost += spent + sum(own.cost for own in found)

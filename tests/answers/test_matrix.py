@@ -51,6 +51,12 @@ class Passes:
 METHODS = ["loo", "alone", "both-ends", "shapley", "attnlrp", "cp-lrp", "grad-x-input"]
 
 
+def test_the_options_are_those_that_were_asked_for(decoder: Workbench) -> None:
+    """Shapley values of each token are computed by orders, whatever was asked for."""
+    found = decoder.explain(decoder.answer(PROMPT, answer=" good film"), "shapley", output="each", samples=40)
+    assert (found.explanation.options["by"], found.explanation.options["samples"]) == ("sets", 40)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_sums_over_the_answer_are_the_scores_of_the_whole(decoder: Workbench, method: str) -> None:
     answer = decoder.answer(PROMPT, max_new_tokens=5)
