@@ -39,7 +39,7 @@ def measure(name: str, adapter: Adapter, tokens: int, repeats: int) -> dict[str,
 
     def forward() -> None:
         with torch.inference_mode():
-            adapter.forward(subject_of(adapter, ids).encoded.inputs, positions=1)
+            adapter.logits(subject_of(adapter, ids).encoded.inputs, positions=1)
 
     # A fresh subject each time: nothing is remembered from the turn before.
     jobs = {"forward": forward, "alone": lambda: method.attribute([subject_of(adapter, ids)])}

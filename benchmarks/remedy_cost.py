@@ -49,7 +49,7 @@ def measure(adapter: TextClassifier, tokens: int, repeats: int) -> list[dict[str
 
     def forward() -> None:
         with torch.inference_mode():
-            adapter.forward(subject_of(adapter, random_ids(tokens)).encoded.inputs, positions=1)
+            adapter.logits(subject_of(adapter, random_ids(tokens)).encoded.inputs, positions=1)
 
     methods = {name: make_method(name) for name in METHODS}
     jobs = {"forward": forward, **{name: lambda n=name, m=method: explain(n, m) for name, method in methods.items()}}  # type: ignore[misc]

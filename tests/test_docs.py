@@ -86,7 +86,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def own_registries() -> Iterator[None]:
     """Pages register methods, metrics and rules of their own, which other tests must not find."""
-    registries: list[dict[str, Any]] = [CATALOGUE, registry._REGISTERED, metrics._METRICS, rules.ENTERED]
+    registries: list[dict[str, Any]] = [registry.REGISTERED, metrics._METRICS, rules.ENTERED]
     before = [dict(each) for each in registries]
     yield
     for each, entries in zip(registries, before, strict=True):

@@ -26,7 +26,7 @@ ADDITIVE = re.compile(
 
 def value(subject: Subject, inputs: dict[str, Tensor]) -> Tensor:
     """The target on a batch."""
-    return subject.target.value(subject.adapter.forward(inputs, positions=subject.target.positions))
+    return subject.target.value(subject.adapter.logits(inputs, positions=subject.target.positions))
 
 
 def leave_one_out(subject: Subject) -> Scores | None:

@@ -112,7 +112,7 @@ def _pruning(situation: Situation) -> Found:
 
 def attention_scores(subject: Subject) -> Floats:
     """The attention that the rows which say the answer pay to each feature, averaged over heads and layers."""
-    maps = attention_maps(subject.adapter, subject.encoded)
+    maps = attention_maps(subject)
     mean = torch.stack([layer.mean(0) for layer in maps]).mean(0)  # (T, T)
     rows = mean[-subject.target.positions : -1]  # row k says token k + 1
     return subject.group(rows.mean(0).double().cpu().numpy())

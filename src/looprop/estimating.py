@@ -31,7 +31,7 @@ def one_pass(subject: Subject) -> float:
     """The seconds that one forward pass of a subject takes just now."""
     start = time.perf_counter()
     with subject.adapter.evaluating(), torch.inference_mode():
-        subject.adapter.forward(subject.encoded.inputs, positions=subject.target.positions)
+        subject.adapter.logits(subject.encoded.inputs, positions=subject.target.positions)
     return time.perf_counter() - start
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from looprop.methods.base import Attribution, Method
 from looprop.models.ledger import Checks
 from looprop.models.subject import Subject
+from looprop.removal.trust import check_version
 
 STOPS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 """What ends a run however far it is; everything else that is raised on the way belongs to one example."""
@@ -65,6 +66,8 @@ def ask(
             warnings.simplefilter("always")
         try:
             attributions = method.attribute(subjects)
+            for subject in {(id(s.adapter), s.prediction.version): s for s in subjects}.values():
+                check_version(subject)
         except STOPS:
             raise
         except catch as error:

@@ -55,7 +55,7 @@ def by_hand(maps: list[np.ndarray], *, residual: bool) -> np.ndarray:
 )
 def test_the_weights_are_the_models_own(family: str) -> None:
     subject = subject_of(family)
-    for found, wanted in zip(attention_maps(subject.adapter, subject.encoded), own_maps(subject), strict=True):
+    for found, wanted in zip(attention_maps(subject), own_maps(subject), strict=True):
         np.testing.assert_allclose(
             found.numpy(), wanted, atol=1e-6
         )  # some models take their softmax in single precision
@@ -130,12 +130,12 @@ def test_heads_that_are_folded_into_the_batch_all_count() -> None:
     one.
     """
     subject = subject_of("torch-encoder")
-    fused = attention_maps(subject.adapter, subject.encoded)
+    fused = attention_maps(subject)
     by_looprop = make_method("looprop").attribute([subject])[0].scores
     for module in subject.adapter.model.modules():
         if isinstance(module, nn.MultiheadAttention):
             module.forward = partial(_with_weights, module.forward)  # type: ignore[method-assign]
-    written = attention_maps(subject.adapter, subject.encoded)
+    written = attention_maps(subject)
     for one, other in zip(fused, written, strict=True):
         assert one.shape == other.shape == (4, len(subject.encoded), len(subject.encoded))
         np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-12)

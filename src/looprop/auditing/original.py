@@ -89,7 +89,7 @@ class Original:
     def _run(self) -> None:
         with self.adapter.evaluating(), torch.enable_grad():
             subject = self.subjects[0]
-            self.adapter.forward(subject.encoded.inputs, positions=subject.target.positions)
+            self.adapter.logits(subject.encoded.inputs, positions=subject.target.positions)
 
     def _sites(self) -> int | None:
         try:

@@ -43,7 +43,7 @@ class AttentionNorm(Method):
 
     def _attribute(self, subject: Subject) -> Attribution:
         check_tokens(subject, self.name)
-        with attention_layers(subject.adapter, subject.encoded, self.name) as (_, layers):
+        with attention_layers(subject, self.name) as (_, layers):
             maps = []
             for layer in layers:
                 # Several sites of one layer weigh several sets of values with the same weights.

@@ -32,10 +32,9 @@ class GenericAttention(Method):
 
     def _attribute(self, subject: Subject) -> Attribution:
         check_tokens(subject, self.name)
-        asked, target = (subject.adapter, subject.encoded), subject.target
-        with attention_layers(*asked, self.name, positions=target.positions) as (traced, layers):
+        with attention_layers(subject, self.name) as (traced, layers):
             outputs = [site.output for layer in layers for site in layer if site.output is not None]
-            found = traced.tape.gradients_or_none(traced.value(target), outputs)
+            found = traced.tape.gradients_or_none(traced.value(subject.target), outputs)
             gradients = iter([torch.zeros_like(o) if g is None else g for o, g in zip(outputs, found, strict=True)])
             with unseen():
                 maps = [

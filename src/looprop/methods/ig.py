@@ -15,7 +15,9 @@ from torch import Tensor
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.methods.parts.line import Baseline, Line
+from looprop.models.ledger import BATCHES
 from looprop.models.subject import Subject
+from looprop.removal.trust import guarded
 
 # A residual above this share of the output change is worth a warning.
 RESIDUAL = 0.05
@@ -109,10 +111,16 @@ class IntegratedGradients(Method):
         """The gradient summed over places of the line, in batches that fit."""
         subject = line.subject
         size = max(1, self.tokens // subject.length) if subject.adapter.takes_batches else 1
-        total = torch.zeros_like(line.end)
-        for first in range(0, len(places), size):
-            total += line.gradient(places[first : first + size])
-        return total
+
+        def summed(size: int) -> Tensor:
+            total = torch.zeros_like(line.end)
+            for first in range(0, len(places), size):
+                total += line.gradient(places[first : first + size], with_end=first == 0 and size > 1)
+            return total
+
+        if size == 1:
+            return summed(1)
+        return guarded(subject, BATCHES, prove=None, run=lambda: summed(size), plain=lambda _: summed(1))
 
     def _hint(self, subject: Subject) -> str:
         other = self.baseline == "zero" and subject.adapter.explained_weight is not None

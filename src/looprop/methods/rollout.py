@@ -9,14 +9,12 @@ from torch import Tensor
 
 from looprop.methods.base import Attribution, Method
 from looprop.methods.parts.attention_layers import attention_layers, check_tokens, read_rows, rollout, weights_of
-from looprop.models.adapter import Adapter
-from looprop.models.encoded import Encoded
 from looprop.models.subject import Subject
 
 
-def attention_maps(adapter: Adapter, encoded: Encoded) -> list[Tensor]:
+def attention_maps(subject: Subject) -> list[Tensor]:
     """The attention weights (H, T, T) of every layer on one input; what an attention sink takes is left out."""
-    with attention_layers(adapter, encoded, "rollout") as (_, layers):
+    with attention_layers(subject, "rollout") as (_, layers):
         return [weights_of(layer[0]) for layer in layers]
 
 
@@ -46,6 +44,6 @@ class AttentionRollout(Method):
 
     def _attribute(self, subject: Subject) -> Attribution:
         check_tokens(subject, self.name)
-        maps = attention_maps(subject.adapter, subject.encoded)
+        maps = attention_maps(subject)
         flow = read_rows(subject, rollout([m.mean(0) for m in maps], residual=self.residual))
         return Attribution(subject.group(flow.double().cpu().numpy()), cost=1.0)

@@ -43,7 +43,8 @@ class ValueZeroing(Method):
         length = adapter.leading_positions(encoded) + len(encoded)
         with adapter.evaluating():
             with blocks_of(adapter.model) as blocks:
-                adapter.forward(encoded.inputs, positions=subject.target.positions)
+                logits = adapter.logits(encoded.inputs, positions=subject.target.positions)
+            subject.check_route(float(subject.target.value(logits)[0]), "when it is run again")
             sites = adapter.attention_sites(encoded)
             if len(blocks) != sites or any(tuple(b.output.shape[:2]) != (1, length) for b in blocks):
                 raise InputError(

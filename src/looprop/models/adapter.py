@@ -7,11 +7,10 @@ can be altered (masked, zeroed, replaced, some rows only, moved along a line), w
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, Self
 
 import torch
@@ -19,16 +18,17 @@ from torch import Tensor, nn
 
 from looprop.errors import InputError, LoopropError, ModelError
 from looprop.intercept.attention import heads_of_one
-from looprop.intercept.program import PathMode
+from looprop.intercept.program import path_noted, paths
 from looprop.models.agreement import rounding
 from looprop.models.answer_rows import AnswerRows, answer_rows_of
 from looprop.models.checking import RAISED, check_model, named_failure
 from looprop.models.encoded import Encoded
-from looprop.models.ledger import BATCHES, PADDING, SHORTEST_PROOF, Ledger, ledger_of, version_of
+from looprop.models.ledger import BATCHES, PADDING, SHORTEST_PROOF, Ledger, ledger_of
 from looprop.models.positions import Positions, positions_of
 from looprop.models.prediction import Prediction, Resolved
-from looprop.models.target import TargetLike, resolve_target
+from looprop.models.target import TargetLike, labels_of, resolve_target
 from looprop.models.traced import Traced
+from looprop.models.version import Place, Version, states, version_of
 from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
 from looprop.propagation.tape import Tape, refuse_own_gradients, relevance, unseen
@@ -69,23 +69,23 @@ class Adapter(ABC):
     """Does a decoder, with positions of its own, read what an encoder has made of the input?"""
     target_words: Literal["class", "token", "text"] = "class"
     """How a target is written on a command line: a class or two, a token or two, or a text that is taken whole."""
+    classifies = False
+    """Are its logits those of classes, with names in the model's configuration?"""
     batches = True
     """Can several inputs run in one batch at all?"""
     pads = False
+    """Can they be filled up to one length for it?"""
     draws = False
     """Can an input be shown as a picture?"""
-    """Can they be filled up to one length for it?"""
 
     def __init__(self, model: nn.Module, *, name: str = "", check: bool = True) -> None:
-        self.model = model
-        self.name = name or type(model).__name__
-        self.labels: dict[int, str] = {}
-        self.ledger = ledger_of(model, type(self))
-        self.tokenizer_id = 0
-        # None for ready-made objects.
-        self.origin: Origin | None = None
         if check:
             check_model(model)
+        self.model = model
+        self.name = name or type(model).__name__
+        self.ledger = ledger_of(model, type(self))
+        # None for ready-made objects.
+        self.origin: Origin | None = None
         parameters = inspect.signature(model.forward).parameters
         self.arguments = frozenset(parameters)
         self.takes_others = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
@@ -96,7 +96,6 @@ class Adapter(ABC):
         """
         other = copy(self)
         other.model, other.ledger = model or self.model, Ledger(self.ledger.batch_positions)
-        vars(other).pop("positions", None)
         return other
 
     def __getstate__(self) -> dict[str, Any]:
@@ -107,9 +106,19 @@ class Adapter(ABC):
         self.ledger = ledger_of(self.model, type(self))
 
     @property
-    def version(self) -> int:
-        """One number for the state of the model; what was found out about it holds for one version."""
-        return version_of(self.model, self.tokenizer_id)
+    def version(self) -> Version:
+        """The state of the model; what was found out about it holds for one version."""
+        return version_of(self.model, repr(self.labels), *self.reader, without=self.ledger.written)
+
+    @property
+    def reader(self) -> tuple[Hashable, ...]:
+        """What the reading of inputs depends on besides the model: of texts the tokenizer."""
+        return ()
+
+    @property
+    def labels(self) -> dict[int, str]:
+        """The names of the classes, as the model's configuration has them now."""
+        return labels_of(getattr(self.model, "config", None)) if self.classifies else {}
 
     @property
     def device(self) -> torch.device:
@@ -175,22 +184,42 @@ class Adapter(ABC):
             )
         return logits.reshape(len(logits), 1, -1)
 
+    def logits(self, inputs: Mapping[str, Any], *, positions: int = 1) -> Tensor:
+        """The logits (B, K, C) of one forward pass: the only door to the model. Who looks on is noted its path."""
+        with path_noted(inputs, compiled=has_compiled(self.model)):
+            return self.forward(inputs, positions=positions)
+
     @torch.no_grad()
     def predict(self, encoded: Encoded, *, positions: int = 1) -> Prediction:
         """The model's own prediction for one input, checked to be numbers: every other route is compared with it."""
-        mode, one_is_true, version = PathMode(), self.one_is_true, self.version
+        one_is_true, version = self.one_is_true, self.version
         self.ledger.renew(version)
-        # A compiled model would be compiled again for a mode that looks on: its path stays unknown.
+        before = None if self.ledger.watched else states(self.model)
         try:
-            with evaluating(self.model), nullcontext() if has_compiled(self.model) else mode:
-                logits = self.forward(encoded.inputs, positions=positions)[0]
+            with evaluating(self.model), paths() as path:
+                logits = self.logits(encoded.inputs, positions=positions)[0]
         except LoopropError:
             raise
         except RAISED as error:
             raise named_failure(self.name, error) from error
         if not torch.isfinite(logits).all():
             raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
-        return Prediction(logits, mode.path, version, one_is_true)
+        self.ledger.lengths.add(("", path[0], len(encoded)))
+        if before is not None and (settled := self._without_written(version, before)) != version:
+            if settled.weights == version.weights:
+                return Prediction(logits, path[0], settled, one_is_true)
+            return self.predict(encoded, positions=positions)  # its first pass in eval mode rescales weights (RWKV)
+        return Prediction(logits, path[0], version, one_is_true)
+
+    def _without_written(self, version: Version, before: Mapping[Place, Hashable]) -> Version:
+        """The version without what the first forward pass has written: caches and counters of the model's own."""
+        after = states(self.model)
+        written = frozenset(place for place in {*before, *after} if before.get(place) != after.get(place))
+        self.ledger.written |= written
+        version = self.version
+        self.ledger.renew(version)
+        self.ledger.watched = True
+        return version
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
         """Find the target on the input: a class by number or label, a contrast of two, or the predicted one."""
@@ -272,7 +301,7 @@ class Adapter(ABC):
         ):
             with refuse_own_gradients(), within or nullcontext():
                 watched = self.watch(tape, inputs)
-                logits = self.forward(watched, positions=positions)
+                logits = self.logits(watched, positions=positions)
             yield Traced(tape, watched, logits)
 
     def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -298,10 +327,10 @@ class Adapter(ABC):
         """Can several inputs run in one batch, as far as is known?"""
         return self.batches and BATCHES not in self.ledger.dropped
 
-    @cached_property
+    @property
     def positions(self) -> Positions:
         """How the model numbers positions."""
-        return positions_of(self.model, self.arguments)
+        return self.ledger.once("positions", lambda: positions_of(self.model, self.arguments))
 
     def leading_positions(self, encoded: Encoded) -> int:
         """Positions of the sequence that stand before the first feature and are none (class tokens of images)."""
@@ -331,6 +360,24 @@ class Adapter(ABC):
             return False
         return self.ledger.once("padding", lambda: self._answers_alike_with_padding(encoded))
 
+    @torch.no_grad()
+    def reach(self, encoded: Encoded, logits: Tensor) -> float:
+        """How much the logits (K, C) of an input move when one half of it, or the other, is replaced; 0 where the model
+        takes no such input.
+        """
+        even = torch.arange(len(encoded), device=self.device) % 2 == 0
+        keep = torch.stack([even, ~even])
+        keep[:, sorted(encoded.fixed)] = True
+        try:
+            with self.evaluating():
+                moved = [self.logits(self._halved(encoded, row[None]), positions=len(logits))[0] for row in keep]
+        except RAISED:
+            return 0.0
+        return max(float((other - logits).abs().max()) for other in moved)
+
+    def _halved(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
+        return self.zeroed(encoded, keep)
+
     def spare_position(self, encoded: Encoded) -> int:
         """A position that can be cut out of an input and still leaves one."""
         return len(encoded) // 2
@@ -340,8 +387,8 @@ class Adapter(ABC):
         shorter = encoded.only([i for i in range(len(encoded)) if i != self.spare_position(encoded)])
         with self.evaluating():
             try:
-                alone = self.forward(self.collate([shorter])[0])
-                beside = self.forward(self.collate([shorter, encoded])[0])[:1]
+                alone = self.logits(self.collate([shorter])[0])
+                beside = self.logits(self.collate([shorter, encoded])[0])[:1]
             except Exception:  # a model that checks what it gets
                 return False
         allowed = rounding(float(alone.abs().max()), alone.dtype)

@@ -14,12 +14,12 @@ ROUTE = 2e-4
 
 def rounding(size: float, dtype: torch.dtype, *, relative: float = AGREEMENT) -> float:
     """The largest difference that is no difference, for numbers of a size."""
-    return max(relative, 4 * torch.finfo(dtype).eps) * max(1.0, size)
+    return max(relative, 4 * torch.finfo(dtype).eps) * size
 
 
 def least_rounding(size: float, dtype: torch.dtype) -> float:
     """Differences below this say nothing."""
-    return UNITS * torch.finfo(dtype).eps * max(1.0, size)
+    return UNITS * torch.finfo(dtype).eps * size
 
 
 def another_answer(name: str, route: str, own: float, got: float) -> ModelError:

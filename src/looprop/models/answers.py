@@ -9,6 +9,7 @@ import torch
 from looprop.errors import InputError
 from looprop.inputs.splitting import part_of
 from looprop.models.answer_text import spoken
+from looprop.models.checking import tokenizer_named
 from looprop.models.context import WITH_TEMPLATE, WITHOUT_TEMPLATE, context_prompt
 from looprop.models.conversation import Messages, laid_out
 from looprop.models.encoded import Encoded
@@ -122,6 +123,21 @@ class Answer:
         left = self.encoded.only([i for i in range(len(self.encoded)) if i not in gone])
         return answer_to(self.adapter, left, max_new_tokens=max_new_tokens or self.max_new_tokens)
 
+    def of(self, adapter: LanguageModel) -> "Answer":
+        """The same answer to the same prompt, with what another model makes of its tokens, or this one by now."""
+        ids = [*self.encoded.inputs["input_ids"][0].tolist(), *self.ids]
+        with tokenizer_named(adapter.name):
+            theirs, own = (one.tokenizer.convert_ids_to_tokens(ids) for one in (self.adapter, adapter))
+        if theirs != own:
+            raise InputError(
+                f"the answer is of {self.adapter.name}, whose tokens are not those of {adapter.name}: ask the model "
+                "itself, with m.answer(prompt, answer=text)"
+            )
+        given = answer_to(adapter, self.encoded, given=self.ids, max_new_tokens=self.max_new_tokens)
+        return replace(
+            given, text=self.text, offsets=self.offsets, end=self.end, part=self.part, generated=self.generated
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data: text, tokens, offsets, log-probabilities, alternatives and what is asked for."""
         return {
@@ -184,7 +200,8 @@ def answered(
     max_new_tokens: int = 50,
 ) -> Answer:
     """The answer to a prompt, or to messages, in the model's own chat template."""
-    text, layout = laid_out(adapter.tokenizer, prompt, system)
+    with tokenizer_named(adapter.name):
+        text, layout = laid_out(adapter.tokenizer, prompt, system)
     encoded = replace(adapter.encode(text), layout=layout)
     return answer_to(adapter, encoded, given=given, max_new_tokens=max_new_tokens)
 
@@ -202,7 +219,8 @@ def answered_from(
     """The answer to a question about documents, which are the features unless others are asked for."""
     chat = bool(getattr(adapter.tokenizer, "chat_template", None))
     prompt, parts = context_prompt(documents, question, template or (WITH_TEMPLATE if chat else WITHOUT_TEMPLATE))
-    text, layout = laid_out(adapter.tokenizer, prompt, system)
+    with tokenizer_named(adapter.name):
+        text, layout = laid_out(adapter.tokenizer, prompt, system)
     shift = layout.counted_from
     moved = tuple(Part(part.name, part.start + shift, part.stop + shift) for part in parts)
     if chat and not layout.turns:

@@ -84,6 +84,21 @@ def failures_named(name: str) -> Iterator[None]:
 
 
 @contextmanager
+def tokenizer_named(name: str) -> Iterator[None]:
+    """Whatever a tokenizer raises inside, a panic of its Rust code included, becomes an error that names it."""
+    try:
+        yield
+    except (LoopropError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a panic is no Exception
+        said = " ".join(str(error).split())[:200]
+        raise ModelError(
+            f"the tokenizer of {name} fails on this text, {type(error).__name__}: {said}. Look at its files "
+            "(tokenizer.json, tokenizer_config.json), or load (model, tokenizer)"
+        ) from error
+
+
+@contextmanager
 def items_named(wanted: str, item: object) -> Iterator[None]:
     """What a processor raises on something that it cannot read becomes an error that says what is wanted."""
     try:

@@ -8,16 +8,13 @@ per root module and kind of adapter: two workbenches on one model share it. Outs
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from torch import Tensor, nn
+from torch import nn
 
-from looprop.errors import ModelError
 from looprop.models.answer_rows import AnswerRows
-
-if TYPE_CHECKING:
-    from looprop.models.subject import Subject
+from looprop.models.version import Place, Version
 
 # On fewer positions there is too little to prove anything by.
 SHORTEST_PROOF = 3
@@ -45,14 +42,17 @@ class Ledger:
     found: what was tried once, by name. answer_rows: where the answer is read from, by path, where that holds for all.
     moves: was it found elsewhere after that? Then it is looked for on every input. proofs: on inputs of which length
     did a shortcut agree with the plain way, by name and situation. dropped: shortcuts that were wrong once, with the
-    reason. runs: how often a shortcut was used, by name and path.
-    batch_positions: how many positions fit into one batch; belongs to the machine and outlives versions.
+    reason. unchecked: how many variants were run since the last check, by the name of the way and path.
+    batch_positions: how many positions fit into one batch; belongs to the machine and outlives versions. written: the
+    attributes and buffers that the model's own forward pass writes: no part of its version. watched: was such a pass
+    watched under this version? lengths: on how many rows a path was seen, by the shortcut that ran it ("" is none).
     """
 
     def __init__(self, batch_positions: int | None = None) -> None:
         self.lock = threading.RLock()
-        self.version: int | None = None
+        self.version: Version | None = None
         self.batch_positions = batch_positions
+        self.written: frozenset[Place] = frozenset()
         self._empty()
 
     def _empty(self) -> None:
@@ -61,9 +61,11 @@ class Ledger:
         self.moves = False
         self.proofs: dict[tuple[str, Situation], dict[int, bool]] = {}
         self.dropped: dict[str, str] = {}
-        self.runs: dict[tuple[str, int], int] = {}
+        self.unchecked: dict[tuple[str, int], int] = {}
+        self.watched = False
+        self.lengths: set[tuple[str, int, int]] = set()
 
-    def renew(self, version: int) -> None:
+    def renew(self, version: Version) -> None:
         """Forget what was found out about another version of the model."""
         with self.lock:
             if self.version != version:
@@ -93,29 +95,6 @@ def ledger_of(model: nn.Module, kind: type) -> Ledger:
     """The ledger that all adapters of one kind on one model share."""
     with _LOCK:
         return _LEDGERS.setdefault(model, {}).setdefault(kind, Ledger())
-
-
-def version_of(model: nn.Module, *others: Hashable) -> int:
-    """One number for the state of a model: its parameters, how often each was written, its configuration, and what
-    else is given. Writes through `.data` or numpy leave it as it was.
-    """
-    config = getattr(model, "config", None)
-    said = (str(getattr(config, "id2label", None)), getattr(config, "_attn_implementation", None))
-    return hash((tuple(_state(parameter) for parameter in model.parameters()), said, others))
-
-
-def check_version(subject: "Subject") -> None:
-    """Raise where a model is no longer the one that made the prediction of a subject."""
-    adapter = subject.adapter
-    if version_of(adapter.model, adapter.tokenizer_id) != subject.prediction.version:
-        raise ModelError(
-            f"{adapter.name} has changed since it predicted this input (its weights, labels or tokenizer): "
-            "give the input to the model again"
-        )
-
-
-def _state(parameter: Tensor) -> tuple[int, int]:
-    return id(parameter), 0 if parameter.is_inference() else parameter._version
 
 
 @dataclass

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from looprop.models.encoded import Encoded
 from looprop.models.target import Target
+from looprop.models.version import Version
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +17,7 @@ class Prediction:
 
     logits: Tensor
     path: int
-    version: int
+    version: Version
     one_is_true: bool = False
 
 

@@ -16,11 +16,13 @@ class Program:
     """What was seen in one forward pass.
 
     decides: do activations choose what is computed (a branch, a comparison, a maximum), or is the answer read from
-    rows that happen to have no slope? reads_ids: are token ids compared or counted, besides being looked up?
+    rows that happen to have no slope? reads_ids: are token ids compared or counted, besides being looked up? leaves: do
+    values of activations leave to Python, where one may decide for the whole batch?
     """
 
     decides: bool
     reads_ids: bool
+    leaves: bool = False
 
     @property
     def fixed(self) -> bool:
@@ -36,14 +38,14 @@ def program_of(adapter: Adapter, encoded: Encoded, *, sites: int, read: list[int
     length = adapter.leading_positions(encoded) + len(encoded)
     try:
         with adapter.evaluating(), torch.inference_mode(False), torch.enable_grad():
-            decides, reads_ids = _look_on(adapter, encoded, length, positions)
+            seen = _look_on(adapter, encoded, length, positions)
         hidden = sites and len(read) < length and not _reads_only(adapter, encoded, sites, read, positions)
     except Exception:  # a model that cannot be looked at in this way is not known to be simple
         return Program(decides=True, reads_ids=True)
-    return Program(decides or bool(hidden), reads_ids)
+    return Program(seen.decides or bool(hidden), seen.reads_ids, seen.leaves)
 
 
-def _look_on(adapter: Adapter, encoded: Encoded, length: int, positions: int) -> tuple[bool, bool]:
+def _look_on(adapter: Adapter, encoded: Encoded, length: int, positions: int) -> ProgramMode:
     batch: dict[str, Tensor]
     placed: AbstractContextManager[object]
     if adapter.runs_rows:
@@ -53,12 +55,13 @@ def _look_on(adapter: Adapter, encoded: Encoded, length: int, positions: int) ->
     batch = {key: value.clone() for key, value in batch.items()}  # what was made in inference mode knows no gradients
     floats = [value.requires_grad_() for value in batch.values() if value.is_floating_point()]
     ids = [batch["input_ids"]] if "input_ids" in batch else []
-    with placed, ProgramMode(ids, None if floats else adapter.explained_weight) as mode:
-        adapter.forward(batch, positions=positions)
-    return mode.decides, mode.reads_ids
+    mode = ProgramMode(ids, None if floats else adapter.explained_weight)
+    with placed, mode:
+        adapter.logits(batch, positions=positions)
+    return mode
 
 
 @torch.no_grad()
 def _reads_only(adapter: Adapter, encoded: Encoded, sites: int, read: list[int], positions: int) -> bool:
     with adapter.evaluating(), PoisonMode(sites, read):
-        return bool(torch.isfinite(adapter.forward(encoded.inputs, positions=positions)).all())
+        return bool(torch.isfinite(adapter.logits(encoded.inputs, positions=positions)).all())

@@ -20,6 +20,7 @@ from looprop.models.features import FeaturesLike, divide
 from looprop.models.layout import Within
 from looprop.models.ledger import SHORTEST_PROOF, Checks
 from looprop.models.prediction import Prediction, Resolved
+from looprop.models.prompts import language_model
 from looprop.models.target import Target, TargetLike, short_form
 from looprop.models.target_forms import Continuation, TargetForm, Token
 
@@ -68,6 +69,7 @@ class Cache:
 
     values: of the set function, by removal and precision. found: where the answer is read from.
     biases: what attention adds to the scores of each site, once it was looked for; None where that is not known.
+    spread: how much the logits move when half of the input is another; looked for where they are small.
     checks: what checking cost.
     """
 
@@ -75,6 +77,7 @@ class Cache:
     found: "ReadOut | None" = None
     biases: list[SiteBias] | None = None
     biases_sought: bool = False
+    spread: float | None = None
     checks: Checks = field(default_factory=Checks)
 
     def read_out(self, find: Callable[[], "ReadOut"]) -> "ReadOut":
@@ -82,6 +85,12 @@ class Cache:
         if self.found is None:
             self.found = find()
         return self.found
+
+    def scale(self, find: Callable[[], float]) -> float:
+        """How much the logits move, looked for once."""
+        if self.spread is None:
+            self.spread = find()
+        return self.spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +159,20 @@ class Subject:
 
     def differs(self, value: float, *, relative: float = AGREEMENT) -> bool:
         """Is a value that some route gives for the intact input another than the model's own?"""
-        return not abs(value - self.output) <= rounding(self.size, self.dtype, relative=relative)
+        return self._beyond(abs(value - self.output), relative)
+
+    def apart(self, logits: Tensor) -> bool:
+        """Are these other logits than those of the prediction?"""
+        return self._beyond(float((logits - self.prediction.logits).abs().max()), AGREEMENT)
+
+    def _beyond(self, difference: float, relative: float) -> bool:
+        """Is a difference more than rounding? Small logits may be differences of large numbers: how much they move
+        with the input counts as well.
+        """
+        if difference <= rounding(self.size, self.dtype, relative=relative):
+            return False
+        spread = self.cache.scale(lambda: self.adapter.reach(self.encoded, self.prediction.logits))
+        return not difference <= rounding(max(self.size, spread), self.dtype, relative=relative)
 
     def check_route(self, value: float, route: str) -> None:
         """Raise where a route gives the intact input another value than the model itself does."""
@@ -251,11 +273,13 @@ def _bind_answer(
 ) -> Subject:
     if target is not None:
         raise TargetError("an answer is its own target: ask for a part of it, a[3:7] or a['12:40'], without target=")
+    if answer.adapter is not adapter or answer.resolved.prediction.version != adapter.version:
+        answer = answer.of(language_model(adapter, "an answer"))
     if answer.part == (0, len(answer)):
         resolved = replace(answer.resolved, target=Target(answer.ids, answer.text, continuation=True))
     else:
-        resolved = answer.adapter.resolve(answer.encoded, answer.target)
-    subject = _divided(answer.adapter, resolved, features, within)
+        resolved = adapter.resolve(answer.encoded, answer.target)
+    subject = _divided(adapter, resolved, features, within)
     return replace(subject, about={**subject.about, "answer": answer.to_dict()})
 
 

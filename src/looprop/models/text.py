@@ -1,6 +1,6 @@
 """What text classifiers and causal language models share: tokenizers, padding, the explained look-up."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
 from looprop.models.adapter import Adapter, Altered
-from looprop.models.checking import check_table
+from looprop.models.checking import check_table, tokenizer_named
 from looprop.models.encoded import Encoded, check_text, words_of
 from looprop.models.traced import Traced
 
@@ -31,11 +31,22 @@ class TextAdapter(Adapter):
             raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
         check_table(model, self.name)
         self.tokenizer = tokenizer
-        self.tokenizer_id = id(tokenizer)
-        self.takes_mask = "attention_mask" in self.arguments or self._heeds("attention_mask", [1, 0, 0, 0, 1, 1])
         self.takes_past = self.causal and "past_key_values" in self.arguments
-        # Without a mask a model reads padding like text.
-        self.pads = self.takes_mask
+
+    @property
+    def reader(self) -> tuple[Hashable, ...]:
+        """The tokenizer, and its tokens that are put in place of others."""
+        return id(self.tokenizer), *(getattr(self.tokenizer, f"{one}_token_id", None) for one in ("mask", "pad"))
+
+    @property
+    def takes_mask(self) -> bool:  # type: ignore[override]
+        """Does the model take an attention mask, by name or by arguments that a wrapper hands on?"""
+        return self._takes("attention_mask", [1, 0, 0, 0, 1, 1])
+
+    @property
+    def pads(self) -> bool:  # type: ignore[override]
+        """Without a mask a model reads padding like text."""
+        return self.takes_mask
 
     @property
     def word_embeddings(self) -> Tensor:
@@ -83,9 +94,10 @@ class TextAdapter(Adapter):
                 check_text(text)
         fast = bool(getattr(self.tokenizer, "is_fast", False))
         limit = {"truncation": True, "max_length": self.longest} if truncation and self.longest else {}
-        encoding = self.tokenizer(
-            *texts, return_offsets_mapping=fast, return_special_tokens_mask=True, verbose=False, **limit
-        )
+        with tokenizer_named(self.name):
+            encoding = self.tokenizer(
+                *texts, return_offsets_mapping=fast, return_special_tokens_mask=True, verbose=False, **limit
+            )
         ids: list[int] = encoding["input_ids"]
         if not ids:
             raise InputError(f"the tokenizer makes no token of {texts[0]!r}")
@@ -101,37 +113,38 @@ class TextAdapter(Adapter):
             )
         special = tuple(bool(s) for s in encoding["special_tokens_mask"])
         offsets, text = self._offsets(encoding, texts, special, fast)
-        tokens = self.tokenizer.convert_ids_to_tokens(ids)
+        with tokenizer_named(self.name):
+            tokens = self.tokenizer.convert_ids_to_tokens(ids)
         names = tuple(text[s[0] : s[1]] if s is not None else str(t) for s, t in zip(offsets, tokens, strict=True))
         inputs = {"input_ids": torch.tensor([ids], device=self.device)}
         if self.pads:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        if "token_type_ids" in encoding and self._takes_types:
+        if "token_type_ids" in encoding and self._takes("token_type_ids", [0, 1] * 3):
             inputs["token_type_ids"] = torch.tensor([encoding["token_type_ids"]], device=self.device)
         cut = self._cut(texts, len(ids)) if len(ids) == limit.get("max_length") else None
         return Encoded(inputs, names, text, offsets, special, words_of(text, offsets), cut=cut)
 
     def _cut(self, texts: tuple[str, ...], kept: int) -> tuple[int, int] | None:
         """How many tokens are left of a text that fills the model, and how many there are; None where all are left."""
-        whole = len(self.tokenizer(*texts, verbose=False)["input_ids"])
+        with tokenizer_named(self.name):
+            whole = len(self.tokenizer(*texts, verbose=False)["input_ids"])
         return (kept, whole) if kept < whole else None
 
-    @property
-    def _takes_types(self) -> bool:
-        """Does it take token types, by name or by arguments that a wrapper hands on?"""
-        name = "token_type_ids"
-        return name in self.arguments or self.ledger.once(("takes", name), lambda: self._heeds(name, [0, 1] * 3))
+    def _takes(self, name: str, values: list[int]) -> bool:
+        """Does it take an argument, by name or by arguments that a wrapper hands on? Tried once per version."""
+        if name in self.arguments or not self.takes_others:
+            return name in self.arguments
+        self.ledger.renew(self.version)
+        return self.ledger.once(("takes", name), lambda: self._heeds(name, values))
 
     @torch.no_grad()
     def _heeds(self, argument: str, values: list[int]) -> bool:
         """Does an argument that stands behind `**kwargs` reach the answer? Tried on a few tokens."""
-        if not self.takes_others:
-            return False
         ids = torch.arange(1, len(values) + 1, device=self.device)[None] % len(self.word_embeddings)
         given = torch.tensor([values], device=self.device)
         try:
             with self.evaluating():
-                without, with_it = (self.forward({"input_ids": ids, **more}) for more in ({}, {argument: given}))
+                without, with_it = (self.logits({"input_ids": ids, **more}) for more in ({}, {argument: given}))
         except Exception:  # it is not taken
             return False
         return without.shape == with_it.shape and not torch.equal(without, with_it)
@@ -183,6 +196,10 @@ class TextAdapter(Adapter):
         """Their token ids are others."""
         inputs = self.whole(encoded, len(keep))
         return {**inputs, "input_ids": torch.where(keep, inputs["input_ids"], token)}
+
+    def _halved(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
+        other = (int(encoded.inputs["input_ids"][0, 0]) + 1) % len(self.word_embeddings)
+        return self.replaced(encoded, keep, other)
 
     def token_id(self, kind: Literal["mask-token", "pad-token"]) -> int:
         """As the tokenizer numbers it."""

@@ -57,6 +57,8 @@ class Trace(NamedTuple):
     product: a product of two activations, on its way to a softmax; holds the two factors.
     factor: the number by which that product has been scaled since.
     unweighted: that product before its epsilon factor, for a scale that is still to come.
+    pairs: what two activations made this tensor other than a matrix product; a softmax over it would be an attention
+        that is not seen.
     site: the attention site whose weights this tensor holds.
     router: a coefficient that chooses among experts, not a gate.
     degree: of how many activations this tensor is a product, linear operations aside; used by the canonical form of
@@ -77,6 +79,7 @@ class Trace(NamedTuple):
     product: tuple[Tensor, Tensor] | None = None
     factor: float = 1.0
     unweighted: Tensor | None = None
+    pairs: str = ""
     site: int | None = None
     router: bool = False
     degree: int = 1

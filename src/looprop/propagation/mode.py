@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from looprop.errors import PlanError, RuleError
+from looprop.errors import LoopropError, PlanError, RuleError
 from looprop.intercept.attention import AttentionSite
 from looprop.intercept.operations import operation_name
 from looprop.propagation import gradients, operations
@@ -139,9 +139,20 @@ class RelevanceMode(TorchFunctionMode):
             handler = self._handlers[function]
         except KeyError:
             handler = self._handlers[function] = self._handler(function)
-        if handler is None:
-            return function(*args, **(kwargs or {}))
-        return self._handle(handler, function, args, kwargs or {})
+        try:
+            if handler is None:
+                return function(*args, **(kwargs or {}))
+            return self._handle(handler, function, args, kwargs or {})
+        except (LoopropError, MemoryError, torch.OutOfMemoryError):
+            raise
+        except (RuntimeError, TypeError, NotImplementedError) as error:
+            if isinstance(error, RuntimeError) and "memory" in str(error).lower():
+                raise
+            said = " ".join(str(error).split())[:160]
+            raise RuleError(
+                f"{operation_name(function)[0]!r} in {module_path(self.root)} cannot run under the engine, "
+                f"{type(error).__name__}: {said}. Use 'loo', which runs the model as it is"
+            ) from error
 
     def _handler(self, function: Any) -> _Handler | None:
         """None for functions that are none of the engine's business."""

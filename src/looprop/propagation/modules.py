@@ -8,13 +8,13 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from looprop.errors import UnseenError
+from looprop.errors import ModelError, UnseenError
 
 _QUANTISERS = {"aqlm", "auto_gptq", "awq", "bitsandbytes", "eetq", "gptqmodel", "hqq"}
 
 _lock = Lock()
-# How many runs hold a model in eval mode, and which of its modules were in training mode before the first of them.
-_held: WeakKeyDictionary[nn.Module, tuple[int, list[nn.Module]]] = WeakKeyDictionary()
+# Modules that were in training mode before a run, and how many runs hold them in eval mode now.
+_held: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
 
 
 def modules_of(root: nn.Module | None) -> list[nn.Module]:
@@ -27,26 +27,38 @@ def modules_of(root: nn.Module | None) -> list[nn.Module]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in eval mode; modules that were in training mode are put back into it by the last run that ends."""
+    """The model in eval mode; modules that were in training mode are put back into it by the last run that holds them,
+    also where that runs through another model that shares them. Raise where somebody else switched modes meanwhile.
+    """
+    modules = modules_of(model)
     with _lock:
-        runs, training = _held.get(model, (0, []))
-        if not runs:
-            training = [module for module in modules_of(model) if module.training]
-            for module in training:
-                module.training = False
-        _held[model] = (runs + 1, training)
+        mine = [module for module in modules if module.training or module in _held] if _held else _training(modules)
+        for module in mine:
+            module.training = False
+            _held[module] = _held.get(module, 0) + 1
+    switched: list[nn.Module] = []
     try:
         # On a CPU the half precision of autocast would spoil relevance.
         with torch.autocast("cpu", enabled=False):
             yield
+        switched = _training(modules)
     finally:
         with _lock:
-            runs, training = _held.pop(model)
-            if runs > 1:
-                _held[model] = (runs - 1, training)
-            else:
-                for module in training:
+            for module in mine:
+                runs = _held.pop(module, 1)
+                if runs > 1:
+                    _held[module] = runs - 1
+                else:
                     module.training = True
+    if switched:
+        raise ModelError(
+            f"{type(model).__name__} was switched to training mode while it was explained, by another thread or by its "
+            "own forward pass: explain and train one after the other"
+        )
+
+
+def _training(modules: list[nn.Module]) -> list[nn.Module]:
+    return [module for module in modules if module.training]
 
 
 def is_compiled(module: nn.Module) -> bool:

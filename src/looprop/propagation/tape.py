@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from looprop.errors import InputError, RuleError, UnseenError
+from looprop.errors import InputError, LoopropError, RuleError, UnseenError
 from looprop.intercept.attention import AttentionSite
 from looprop.propagation.mode import RelevanceMode
 from looprop.propagation.modules import refuse_opaque
@@ -32,7 +32,10 @@ def _checkpoints_refused() -> Iterator[None]:
     except RuntimeError as error:
         if "torch.utils.checkpoint" in str(error):
             raise UnseenError(_CHECKPOINTED) from error
-        raise
+        if isinstance(error, LoopropError) or "memory" in str(error).lower():
+            raise
+        said = " ".join(str(error).split())[:200]
+        raise RuleError(f"the backward pass fails under the engine: {said}. Use 'loo', which needs none") from error
 
 
 @dataclass(frozen=True, eq=False)

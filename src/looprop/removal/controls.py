@@ -16,8 +16,8 @@ from looprop.removal.trust import (
     drawn,
     drop_batches,
     is_due,
+    is_new,
     not_counted,
-    runs_before,
     sentinels,
 )
 from looprop.removal.variants import Variants
@@ -30,10 +30,9 @@ def check_shortcut(variants: Variants, shortcut: Shortcut, rows: Tensor, parts: 
     parts: (M, P) of the variants' values, by the shortcut.
     """
     subject = variants.subject
-    before = runs_before(subject, shortcut.name)
-    if not is_due(len(rows), before):
+    chosen = sentinels(rows, new=is_new(subject, shortcut.name))
+    if not is_due(subject, shortcut.name, len(rows), 1 + len(chosen)):
         return 0
-    chosen = sentinels(rows, new=before == 0)
     with booked(subject, passes=1 + len(chosen)):
         values = variants.totals(parts)
         own = float(variants.totals(variants.run(shortcut, _intact(rows)))[0])
@@ -53,8 +52,8 @@ def check_plain(variants: Variants, rows: Tensor, parts: Tensor) -> tuple[Tensor
     intact input, run as a variant, is not the model's prediction. And how many variants were computed again.
     """
     subject = variants.subject
-    name = f"plain {variants.removal} {len(rows)}"
-    if not is_due(len(rows), runs_before(subject, name)):
+    name = f"plain {variants.removal} {len(rows).bit_length()}"
+    if not is_due(subject, name, len(rows), 2):
         return parts, 0
     with booked(subject, passes=2):
         apart = subject.adapter.takes_batches and _depends_on_batch(variants, rows, variants.totals(parts))
@@ -75,7 +74,7 @@ def _depends_on_batch(variants: Variants, rows: Tensor, values: Tensor) -> bool:
         return False
     chosen = drawn(rows)
     alone = float(variants.totals(variants.run_plainly(rows[chosen : chosen + 1]))[0])
-    size = max(variants.subject.size, abs(alone))
+    size = max(variants.subject.size, abs(alone), float((values - variants.subject.output).abs().max()))
     return abs(alone - float(values[chosen])) > rounding(size, variants.subject.dtype)
 
 

@@ -26,12 +26,12 @@ def refuse_ignored_mask(subject: Subject, values: Tensor) -> None:
     keep[1, length // 2] = keep[2, 0] = True
     positions = subject.target.positions
     with booked(subject, passes=6), adapter.evaluating(), torch.inference_mode():
-        if _apart(subject, adapter.forward(adapter.masked(subject.encoded, keep), positions=positions)) > still:
+        if _apart(subject, adapter.logits(adapter.masked(subject.encoded, keep), positions=positions)) > still:
             return
         table = adapter.explained_weight
         another = (int(subject.encoded.inputs["input_ids"][0, 0]) + 1) % (2 if table is None else len(table))
         others = adapter.replaced(subject.encoded, keep, another)
-        if _apart(subject, adapter.forward(others, positions=positions)) <= still:
+        if _apart(subject, adapter.logits(others, positions=positions)) <= still:
             return  # nothing that it reads matters to it
     raise ModelError(
         f"{adapter.name} takes an attention mask and ignores it: with nearly every token masked it answers as before, "

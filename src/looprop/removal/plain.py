@@ -32,7 +32,7 @@ def plain_runner(subject: Subject, removal: Removal) -> Runner:
 
 
 def _forward(subject: Subject, inputs: dict[str, Tensor]) -> Tensor:
-    return subject.adapter.forward(inputs, positions=subject.target.positions)
+    return subject.adapter.logits(inputs, positions=subject.target.positions)
 
 
 def _masked(subject: Subject) -> Runner:

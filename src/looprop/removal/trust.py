@@ -14,6 +14,8 @@ from zlib import crc32
 import torch
 from torch import Tensor
 
+from looprop.errors import LoopropError, ModelError
+from looprop.intercept.program import paths
 from looprop.models.adapter import Adapter
 from looprop.models.agreement import AGREEMENT, least_rounding, rounding
 from looprop.models.checking import out_of_memory
@@ -24,11 +26,14 @@ from looprop.models.subject import Subject
 # A shortcut is taken only where it agrees with the plain way to AGREEMENT, relative to the size of the values, and to
 # this share of what the removals change: a shortcut that drops a term is off by about that much.
 SHARE = 1e-3
-# A check costs more than this share of a run of fewer variants: then only every so many-th run is checked, of programs
-# that do the same with every input; others are run plainly.
-FEW_VARIANTS, EVERY = 20, 8
+# Programs that read token ids are run plainly below this number of variants, and checked in every run above it.
+FEW_VARIANTS = 20
 # A model that takes so many ways through its operations is run plainly: each would have to be proven.
 MOST_PATHS = 16
+# On fewer rows a number counted from the start is one counted from the end: paths cannot be compared.
+FEWEST_ROWS = 5
+# Checks compute at most this share of the rows that are asked for, once a way of running them was checked.
+CHECKS = 0.05
 
 T = TypeVar("T")
 
@@ -67,6 +72,26 @@ def guarded(
     return result
 
 
+def check_version(subject: Subject) -> None:
+    """Raise where a model is no longer the one that made the prediction of a subject.
+
+    Where only fields and buffers differ, the model may have written them itself: then a fresh forward pass decides.
+    """
+    adapter, known = subject.adapter, subject.prediction
+    now = adapter.version
+    if now == known.version:
+        return
+    if now.weights == known.version.weights:
+        with booked(subject, passes=1):
+            logits = adapter.predict(subject.encoded, positions=subject.target.positions).logits
+        if logits.shape == known.logits.shape and not subject.apart(logits):
+            return
+    raise ModelError(
+        f"{adapter.name} has changed since it predicted this input (its weights, modules, hooks, labels or tokenizer): "
+        "give the input to the model again"
+    )
+
+
 def allows(subject: Subject, name: str, prove: Callable[[], bool] | None) -> bool:
     """Is a shortcut proven for inputs like this one, and was it never wrong?
 
@@ -100,28 +125,31 @@ def drop(subject: Subject, name: str, reason: str) -> None:
     subject.cache.found = None
 
 
-def drop_batches(adapter: Adapter) -> None:
+def drop_batches(adapter: Adapter, reason: str = "an input is answered otherwise in a batch than alone") -> None:
     """The rows of a batch depend on each other: run each input alone from now on."""
-    adapter.ledger.dropped[BATCHES] = "an input is answered otherwise in a batch than alone"
+    adapter.ledger.dropped[BATCHES] = reason
 
 
-def runs_before(subject: Subject, name: str) -> int:
-    """How often a way of running variants was used before on inputs of this path; this use is counted."""
-    runs, kind = subject.adapter.ledger.runs, (name, subject.path)
-    with subject.adapter.ledger.lock:
-        before = runs.get(kind, 0)
-        runs[kind] = before + 1
-    return before
+def is_new(subject: Subject, name: str) -> bool:
+    """Was a way of running variants never checked on inputs of this path?"""
+    return (name, subject.path) not in subject.adapter.ledger.unchecked
 
 
-def is_due(variants: int, before: int) -> bool:
-    """Is it a run's turn to be checked: one of many variants, the first of its kind, or every eighth?"""
-    return variants >= FEW_VARIANTS or before % EVERY == 0
+def is_due(subject: Subject, name: str, variants: int, controls: int) -> bool:
+    """Is it a run's turn to be checked: the first of its kind, and then as often as controls stay a small share of the
+    variants that were run?
+    """
+    ledger, kind = subject.adapter.ledger, (name, subject.path)
+    with ledger.lock:
+        before = ledger.unchecked.get(kind)
+        due = before is None or (before + variants) * CHECKS >= controls
+        ledger.unchecked[kind] = 0 if due else (before or 0) + variants
+    return due
 
 
 def not_counted(subject: Subject, name: str) -> None:
-    """Take a use back: a run that was refused does not count, so that the next one is checked."""
-    subject.adapter.ledger.runs[name, subject.path] = 0
+    """Take a check back: a run that was refused does not count, so that the next one is checked."""
+    subject.adapter.ledger.unchecked.pop((name, subject.path), None)
 
 
 def once(subject: Subject, name: Hashable, find: Callable[[], T]) -> T:
@@ -145,6 +173,49 @@ def booked(subject: Subject, passes: float = 0.0) -> Iterator[None]:
         checks.passes += passes
 
 
+def same_path_when_packed(subject: Subject, name: str, rows: int, noted: list[int], intact: Callable[[], T]) -> bool:
+    """Does a shortcut, run on so many rows in one sequence, call the same operations as on the whole input?
+
+    noted: the paths of its forward passes. intact: runs the whole input by the same shortcut; asked once.
+    """
+
+    def own() -> int:
+        with paths() as found:
+            intact()
+        return found[0] if found else 0
+
+    wanted = once(subject, ("path", name, subject.path), own)
+    if any(path != wanted for path in noted):
+        return False
+    subject.adapter.ledger.lengths.add((name, subject.path, rows))
+    return True
+
+
+def same_path_when_shorter(subject: Subject, kept: Tensor) -> bool:
+    """Does the model call the same operations on an input with rows cut out? kept: (T,) those that stay. Seen once for
+    every number of rows.
+    """
+    adapter = subject.adapter
+    shorter = subject.encoded.only(kept.nonzero()[:, 0].tolist())
+    try:
+        with booked(subject, passes=1):
+            return adapter.predict(shorter, positions=subject.target.positions).path == subject.path
+    except LoopropError:
+        return False
+
+
+def is_new_length(subject: Subject, rows: int, name: str = "") -> bool:
+    """Was no input of this path seen yet that has so many rows? name: of a shortcut that puts variants in one row."""
+    seen = (name, subject.path, rows) in subject.adapter.ledger.lengths
+    return not seen and rows >= FEWEST_ROWS and subject.path != 0
+
+
+def run_alone_where_values_leave(subject: Subject) -> None:
+    """Where values of activations leave to Python, one of them may decide for a whole batch: run inputs one by one."""
+    if subject.adapter.takes_batches and program(subject).leaves:
+        drop_batches(subject.adapter, "values of activations leave to Python, where one may decide for all")
+
+
 def sentinels(rows: Tensor, *, new: bool) -> list[int]:
     """The variants (M, T) that are also computed plainly: one that is drawn, and every fourth run an end besides; a run
     of a kind that is new takes both ends. At the ends a shortcut may be right where it is wrong in between.
@@ -165,6 +236,7 @@ def _lot(rows: Tensor) -> int:
 
 def allowed_error(size: float, change: float, dtype: torch.dtype) -> float:
     """How far a shortcut may be from the plain way, for logits of a size that removals change by so much."""
+    size = max(size, change)
     return min(rounding(size, dtype, relative=AGREEMENT), max(SHARE * change, least_rounding(size, dtype)))
 
 

@@ -16,13 +16,12 @@ from torch import Tensor
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.models.adapter import Removal
-from looprop.models.ledger import check_version
 from looprop.models.subject import Subject, Values
 from looprop.propagation.modules import evaluating
 from looprop.removal.controls import check_plain, check_shortcut
 from looprop.removal.ignored_mask import refuse_ignored_mask
 from looprop.removal.shortcuts.choose import Shortcut, choose_shortcut
-from looprop.removal.trust import guarded, is_dropped
+from looprop.removal.trust import check_version, guarded, is_dropped, run_alone_where_values_leave
 from looprop.removal.variants import Variants
 
 # Runs of fewer variants than this are not worth a shortcut and its checks.
@@ -99,6 +98,8 @@ class SetFunction:
         check_version(self.subject)
         with evaluating(self.subject.adapter.model), torch.inference_mode():
             shortcut = self.shortcut if len(rows) >= FEWEST else None
+            if shortcut is None and len(rows) > 1:
+                run_alone_where_values_leave(self.subject)
             if shortcut is None:
                 self._take_plainly(rows)
             else:

@@ -1,19 +1,29 @@
 """Running many variants of one input, in batches that fit."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from looprop.errors import LoopropError, ModelError
+from looprop.intercept.program import paths
 from looprop.models.adapter import Removal
 from looprop.models.checking import out_of_memory
 from looprop.models.subject import Subject
 from looprop.removal.batching import fill, pack, run_halving
 from looprop.removal.plain import Runner, plain_runner
 from looprop.removal.shortcuts.choose import Shortcut
-from looprop.removal.trust import batch_limit, drop_batches, limit_batches
+from looprop.removal.trust import (
+    Disagreement,
+    batch_limit,
+    drop_batches,
+    is_new_length,
+    limit_batches,
+    same_path_when_packed,
+    same_path_when_shorter,
+)
 
 # Positions per batch: enough to fill the matrix products; on a CPU few enough for its caches.
 ON_CPU, ELSEWHERE = 1024, 16_384
@@ -68,12 +78,40 @@ class Variants:
         parts = torch.zeros(len(rows), len(target.index) if target.continuation else 1, dtype=torch.float64)
         for batch in self._batches(shortcut, rows):
             each = min(rows.shape[1], self.batch_positions // len(batch))  # positions, at most
-            parts[batch] = run_halving(
-                batch,
-                lambda part: self._run_batch(runner, rows[part]),
-                lambda fewer, each=each: self._remember(each * fewer),  # type: ignore[misc]
-            )
+            with self._path_watched(shortcut, rows[batch]):
+                parts[batch] = run_halving(
+                    batch,
+                    lambda part: self._run_batch(runner, rows[part]),
+                    lambda fewer, each=each: self._remember(each * fewer),  # type: ignore[misc]
+                )
         return parts
+
+    @contextmanager
+    def _path_watched(self, shortcut: Shortcut | None, rows: Tensor) -> Iterator[None]:
+        """Raise `Disagreement` where the model calls other operations when rows are left out than on the whole input.
+        Looked at once for every number of rows.
+        """
+        if shortcut is None or shortcut.columns:
+            yield
+            return
+        other = Disagreement("the model calls other operations when rows are left out")
+        lengths = shortcut.lengths(rows)
+        if shortcut.padded:
+            count, longest = int(lengths.max()), int(lengths.argmax())
+            if is_new_length(self.subject, count) and not same_path_when_shorter(self.subject, rows[longest]):
+                raise other
+            yield
+            return
+        count = int(lengths.sum())
+        if not is_new_length(self.subject, count, shortcut.name):
+            yield
+            return
+        with paths() as noted:
+            yield
+        intact = torch.ones_like(rows[:1]).to(self.device)
+        run = partial(shortcut.runner, intact)
+        if not same_path_when_packed(self.subject, shortcut.name, count, noted, run):
+            raise other
 
     def read(self, logits: Tensor, keep: Tensor) -> Tensor:
         """The parts (M, P) of the values of variants (M, T) from their logits, which must be numbers."""

@@ -161,14 +161,16 @@ def _read_spec(path: Path) -> Spec:
         return parse_spec(path.read_text(encoding="utf-8"), where=str(path))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is no experiment: it is not UTF-8") from None
 
 
 def parse_spec(text: str, *, where: str) -> Spec:
     """A specification from YAML; unknown and missing fields are named."""
     try:
         raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise DataError(f"{where} is not YAML: {error}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise DataError(f"{where} is not YAML: {' '.join(str(error).split())[:200]}") from error
     values = _checked_fields(raw, Spec, where)
     values["data"] = _parts(values, "data", DataSpec, where)
     if case := get_kind(str(values["kind"])).case:

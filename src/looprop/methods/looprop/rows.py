@@ -95,9 +95,7 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
             alone,
         ]
     )
-    return bool(
-        (torch.cat([carried, unchanged, filled]) - wanted).abs().max() <= AGREEMENT * wanted.abs().max().clamp(min=1.0)
-    )
+    return bool((torch.cat([carried, unchanged, filled]) - wanted).abs().max() <= AGREEMENT * wanted.abs().max())
 
 
 def check_carried(subject: Subject, intact: FirstOrder, values: Tensor, rows: list[Tensor], member: Tensor) -> None:
@@ -213,5 +211,5 @@ def _run(subject: Subject, intact: FirstOrder, rows: Tensor, barred: Tensor, rea
     batch, placed = adapter.at_rows(subject.encoded, rows, read=~barred.gather(1, rows))
     completed = completing(intact.reduced, rows, real) if intact.reduced else nullcontext()
     with carrying(intact.sites, rows, barred), placed, completed:
-        logits = adapter.forward(batch, positions=subject.target.positions)
+        logits = adapter.logits(batch, positions=subject.target.positions)
     return subject.target.value(logits).double()

@@ -13,6 +13,8 @@ from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
 from looprop.models.subject import Subject
 from looprop.models.traced import Traced
+from looprop.propagation.tape import unseen
+from looprop.removal.trust import check_version
 
 INSTEAD = "use 'looprop', 'loo' or a method of propagation"
 
@@ -30,12 +32,16 @@ def check_tokens(subject: Subject, method: str) -> None:
 
 
 @contextmanager
-def attention_layers(
-    adapter: Adapter, encoded: Encoded, method: str, *, positions: int = 1
-) -> Iterator[tuple[Traced, list[list[AttentionSite]]]]:
-    """An input has run under the ordinary gradient: the run, and the sites of each layer, first layer first."""
-    unfollowed = UnfollowedAttention()
+def attention_layers(subject: Subject, method: str) -> Iterator[tuple[Traced, list[list[AttentionSite]]]]:
+    """An input has run under the ordinary gradient: the run, and the sites of each layer, first layer first. Refused
+    where it is answered otherwise there.
+    """
+    check_version(subject)
+    adapter, encoded, unfollowed = subject.adapter, subject.encoded, UnfollowedAttention()
+    positions = subject.target.positions
     with adapter.traced(encoded.inputs, positions=positions, record=True, within=unfollowed) as traced:
+        with unseen():
+            subject.check_route(float(subject.target.value(traced.logits.detach())[0]), "under the engine")
         yield traced, _checked(adapter, encoded, method, traced.tape.sites, unfollowed)
 
 

@@ -16,9 +16,8 @@ from looprop.errors import LoopropError, ModelError
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.fewer_rows import ReadRowsMode
 from looprop.models.agreement import rounding
-from looprop.models.ledger import check_version
 from looprop.models.subject import Subject
-from looprop.removal.trust import Disagreement, attention_sites_of, booked, guarded, program
+from looprop.removal.trust import Disagreement, attention_sites_of, booked, check_version, guarded, program
 
 Baseline = Literal["zero", "pad", "mask"]
 # On fewer positions there is too little to leave out.
@@ -42,8 +41,11 @@ class Line:
         self.difference = self.end - self.start
 
     def value_at_start(self) -> float:
-        """The target at the start of the line."""
+        """The target at the start of the line. Raise where its end is not the model's prediction."""
         with torch.no_grad():
+            if not self._cut:  # else the end was compared when the cut was
+                with booked(self.subject, passes=1):
+                    self.subject.check_route(float(self._run(self.end, 0)[0]), "at the end of the line")
             value = float(self._run(self.start, self._cut)[0])
         if not math.isfinite(value):
             raise ModelError(
@@ -52,20 +54,26 @@ class Line:
             )
         return value
 
-    def gradient(self, places: Tensor) -> Tensor:
-        """The gradient summed over some places of the line, (1, ...)."""
-        found = self._gradient(places, self._cut)[0]
+    def gradient(self, places: Tensor, *, with_end: bool = False) -> Tensor:
+        """The gradient summed over some places of the line, (1, ...).
+
+        with_end: the end runs along in their batch; raise `Disagreement` where it is answered otherwise there.
+        """
+        found, values = self._gradient(places, self._cut, with_end=with_end)
+        if with_end and self.subject.differs(float(values[-1])):
+            raise Disagreement("an input is answered otherwise in a batch than alone")
         if not torch.isfinite(found).all():
             raise ModelError(f"{self.subject.adapter.name} has gradients that are NaN or infinite along the line")
         return found
 
-    def _gradient(self, places: Tensor, cut: int) -> tuple[Tensor, float]:
-        """The same with the last layer cut, or not (0), and the largest value of the target on the way."""
+    def _gradient(self, places: Tensor, cut: int, *, with_end: bool = False) -> tuple[Tensor, Tensor]:
+        """The same with the last layer cut, or not (0), and the target's values on the way."""
         with torch.enable_grad():
-            points = self._points(places).requires_grad_()
+            points = self._points(places)
+            points = (torch.cat([points, self.end.detach()]) if with_end else points).requires_grad_()
             try:
                 values = self._run(points, cut)
-                (gradient,) = torch.autograd.grad(values.sum(), points)
+                (gradient,) = torch.autograd.grad(values[: len(places)].sum(), points)
             except (AssertionError, RuntimeError) as error:
                 if isinstance(error, (LoopropError, torch.OutOfMemoryError)):
                     raise
@@ -74,7 +82,7 @@ class Line:
                     f"{self.subject.adapter.name} cannot be differentiated as it predicts ({said}): use 'loo', which "
                     "needs no gradient"
                 ) from error
-        return gradient.sum(0, keepdim=True), float(values.detach().abs().max())
+        return gradient.sum(0, keepdim=True), values.detach()
 
     def _points(self, places: Tensor) -> Tensor:
         shaped = places.to(self.end).reshape(-1, *[1] * (self.end.dim() - 1))
@@ -89,7 +97,7 @@ class Line:
         # What the caller encoded in inference mode cannot be kept for a backward pass.
         inputs = {key: value.clone() if value.is_inference() else value for key, value in inputs.items()}
         with moved, self._fewer_rows(points.shape[:2], cut):
-            logits = subject.adapter.forward(inputs, positions=subject.target.positions)
+            logits = subject.adapter.logits(inputs, positions=subject.target.positions)
         return subject.target.value(logits[:count])
 
     def _fewer_rows(self, shape: torch.Size, cut: int) -> AbstractContextManager[object]:
@@ -125,7 +133,7 @@ class Line:
         except Exception:  # a model that takes no such rows
             return False
         apart = float((found - wanted).abs().max())
-        same = abs(value - other) <= rounding(self.subject.size, self.subject.dtype)
+        same = float((value - other).abs().max()) <= rounding(self.subject.size, self.subject.dtype)
         return same and apart <= GRADIENT_AGREEMENT * float(wanted.abs().max())
 
     def _ends_right(self, sites: int) -> int:

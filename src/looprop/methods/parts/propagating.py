@@ -13,11 +13,11 @@ from torch import Tensor
 from looprop.errors import InputError, ModelError
 from looprop.methods.base import Attribution
 from looprop.models.adapter import Adapter
-from looprop.models.ledger import BATCHES, PADDING, check_version
+from looprop.models.ledger import BATCHES, PADDING
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 from looprop.propagation.tape import Tape, unseen
-from looprop.removal.trust import Disagreement, guarded
+from looprop.removal.trust import Disagreement, check_version, guarded
 
 # A batch holds at most this many tokens, so that the activations kept for the backward pass stay small.
 TOKENS = 4096

@@ -12,7 +12,6 @@ from looprop.models.adapter import Adapter
 from looprop.models.checking import items_named
 from looprop.models.encoded import Encoded
 from looprop.models.head import Kind
-from looprop.models.target import labels_of
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
 
@@ -30,6 +29,7 @@ class AudioClassifier(Adapter):
     """A model that answers a sound with one logit per class: each tenth of a second is one position."""
 
     noun, tokens, removals = "sounds", False, ("zero",)
+    classifies = True
 
     def __init__(self, model: nn.Module, processor: Any = None, *, name: str = "") -> None:
         super().__init__(model, name=name)
@@ -43,7 +43,6 @@ class AudioClassifier(Adapter):
         self.input_name, self.processor = names[0], processor
         self.bins = getattr(config, "num_mel_bins", None)
         self.rate = getattr(processor, "sampling_rate", None) or USUAL_RATE
-        self.labels = labels_of(config)
 
     def encode(self, item: Any, *, truncation: bool = False) -> Encoded:
         """A float tensor as the model takes it, or samples of a sound (an array) for the feature extractor."""

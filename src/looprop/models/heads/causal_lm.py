@@ -9,6 +9,7 @@ from torch import Tensor
 
 from looprop.errors import TargetError
 from looprop.models.answer_rows import AnswerRows
+from looprop.models.checking import tokenizer_named
 from looprop.models.encoded import Encoded
 from looprop.models.head import Kind
 from looprop.models.leading_space import other_with_space, warn_of_missing_space
@@ -62,7 +63,8 @@ class CausalLanguageModel(TextAdapter):
             self._mind_the_space(encoded, wanted.text if wanted.ids is None else None, said, prediction)
             return Resolved(longer, said, prediction)
         prediction = self.predict(encoded)
-        found = token_target(target, prediction.logits[-1], self.tokenizer)
+        with tokenizer_named(self.name):
+            found = token_target(target, prediction.logits[-1], self.tokenizer)
         self._mind_the_space(encoded, target, found, prediction)
         return Resolved(encoded, found, prediction)
 
@@ -75,7 +77,8 @@ class CausalLanguageModel(TextAdapter):
 
     def _continue(self, encoded: Encoded, wanted: Continuation) -> tuple[Encoded, Target]:
         """The input extended by a continuation: context for the model, not a feature."""
-        ids = continuation_ids(self.tokenizer, wanted, len(self.word_embeddings))
+        with tokenizer_named(self.name):
+            ids = continuation_ids(self.tokenizer, wanted, len(self.word_embeddings))
         if self.longest is not None and len(encoded) + len(ids) > self.longest:
             raise TargetError(
                 f"the text has {len(encoded)} tokens and its continuation {len(ids)}, the model takes {self.longest} "

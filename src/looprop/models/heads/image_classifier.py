@@ -17,7 +17,6 @@ from looprop.models.adapter import Adapter, Altered
 from looprop.models.checking import items_named
 from looprop.models.encoded import Encoded
 from looprop.models.head import Kind
-from looprop.models.target import labels_of
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
 
@@ -32,7 +31,7 @@ class ImageClassifier(Adapter):
     """
 
     noun = "images"
-    draws = True
+    draws = classifies = True
 
     def __init__(self, model: nn.Module, processor: Any = None, *, name: str = "", patch: int | None = None) -> None:
         super().__init__(model, name=name)
@@ -51,7 +50,6 @@ class ImageClassifier(Adapter):
         if not self.tokens:
             self.removals, self.image = ("zero",), None
         self.processor = processor
-        self.labels = labels_of(config)
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """Rows and columns of patches in an image of some size.
@@ -137,7 +135,7 @@ class ImageClassifier(Adapter):
             return scores
 
         with self.evaluating(), torch.no_grad(), SiteMode(fused=note, scores=note_scores):
-            self.forward(encoded.inputs)
+            self.logits(encoded.inputs)
         if len(set(lengths)) != 1 or lengths[0] < len(encoded):
             raise ModelError(
                 f"{self.name} changes its number of positions between layers: its patches cannot be masked; use "

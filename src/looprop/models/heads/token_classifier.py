@@ -5,14 +5,14 @@ from numbers import Integral
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from looprop.errors import TargetError
 from looprop.models.encoded import Encoded
 from looprop.models.head import Kind
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers, words_at
 from looprop.models.prediction import Resolved
-from looprop.models.target import Target, TargetLike, labels_of, resolve_target
+from looprop.models.target import Target, TargetLike, resolve_target
 
 OUTSIDE = "o"
 """The label, in lower case, of what belongs to nothing."""
@@ -22,10 +22,7 @@ class TokenClassifier(PlacedAnswers):
     """A model that labels every token."""
 
     target_words = "text"
-
-    def __init__(self, model: nn.Module, tokenizer: Any, *, name: str = "") -> None:
-        super().__init__(model, tokenizer, name=name)
-        self.labels = labels_of(getattr(model, "config", None))
+    classifies = True
 
     def forward(self, inputs: Mapping[str, Any], *, positions: int = 1) -> Tensor:
         """The logits (B, 1, C) of the token that is asked for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -123,6 +123,11 @@ def softmax(call: Call) -> Any:
     # torch's own attention is one also where its query is a parameter, so that its scores are no product of two
     # activations.
     if trace is None or not (_normalises_keys(call, trace) or mode.inside("multi_head_attention_forward")):
+        if trace is not None and trace.pairs and not mode.plain:
+            raise call.refuse(
+                f"a softmax over {trace.pairs}: attention scores have a rule only where they are one matrix product of "
+                "queries and keys (q @ k.mT)"
+            )
         return router_weights(call, call.run())  # a router or a pooling; a final softmax is refused at the output
     site = AttentionSite.after(mode.sites)
     rule = call.plan.rule(site.layer)
@@ -137,7 +142,8 @@ def softmax(call: Call) -> Any:
             site.bias = scores.detach() - product.reshape(scores.shape)  # heads may have been folded into the batch
         elif product is not None and (*product.shape[:-1], product.shape[-1] + 1) == scores.shape:
             site.bias, site.sink = scores.detach()[..., :-1] - product, scores.detach()[..., -1:]
-    return mark(weights, mode.fresh.but(site=site.number, held="" if weights.requires_grad else "weights"))
+    held: Literal["", "weights"] = "" if weights.requires_grad else "weights"
+    return mark(weights, mode.fresh.but(site=site.number, held=held, pairs="weights of attention"))
 
 
 def _weights(call: Call, trace: Trace) -> Tensor:

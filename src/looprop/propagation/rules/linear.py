@@ -149,7 +149,10 @@ def product(call: Call) -> Any:
     mark(
         halved,
         call.mode.fresh.but(
-            product=(left, right) if scores else None, unweighted=out if weighed else None, degree=degree
+            product=(left, right) if scores else None,
+            pairs="" if matrix else "an elementwise product of activations",
+            unweighted=out if weighed else None,
+            degree=degree,
         ),
     )
     return attention.values_met(call, halved) if matrix else halved

@@ -31,6 +31,7 @@ def pass_through(call: Call) -> Any:
             call.mode.fresh.but(
                 product=first.product,
                 factor=first.factor,
+                pairs=first.pairs,
                 site=first.site,
                 mean_square=first.mean_square,
                 square=first.square,

@@ -17,6 +17,7 @@ from looprop.propagation.rules.linear import product, weighed
 from looprop.propagation.rules.rotary import rotated
 
 REDUCTION = ("sum", "mean")
+SQUARES = "squares of activations (distances)"
 VANISHES_AT_ZERO = operations.ACTIVATION - {"hardtanh"}
 
 
@@ -40,8 +41,9 @@ def add(call: Call) -> Any:
         out = weighed(call, out)
     mean_square = (trace.mean_square and len(call.activations) == 1) or (call.name in REDUCTION and trace.square)
     notes: dict[str, Any] = {}
-    if mean_square or trace.product is not None:
-        notes = {"product": trace.product, "factor": trace.factor, "mean_square": mean_square}
+    pairs = next((note for t in call.activations if (note := trace_known(t).pairs)), "")
+    if mean_square or trace.product is not None or pairs:
+        notes = {"product": trace.product, "factor": trace.factor, "mean_square": mean_square, "pairs": pairs}
     if call.name not in REDUCTION and (found := chains.summed(call)) is not None:
         notes |= {"root": found[0], "at_root_zero": found[1]}
     if notes:
@@ -114,9 +116,8 @@ def scale(call: Call) -> Any:
         if goes_on(call):
             return carried(call, out)
         trace = trace_known(acts[0])
-        return mark(
-            out, call.mode.fresh.but(product=trace.product, factor=trace.factor, site=trace.site, degree=trace.degree)
-        )
+        carried_on = {name: getattr(trace, name) for name in ("product", "factor", "site", "degree", "pairs")}
+        return mark(out, call.mode.fresh.but(**carried_on))
     if call.name != "mul":
         raise call.refuse("it divides by an activation; only a norm's standard deviation may divide")
     return product(call)
@@ -149,7 +150,8 @@ def pointwise(call: Call) -> Any:
         return _normaliser(call)
     if call.plan.activation == "gradient":
         square = chains.one_activation(call) and _is_square(call, [trace_known(t) for t in call.activations])
-        return mark(call.run(), call.mode.fresh.but(square=square, product=first.product))
+        pairs = SQUARES if square else first.pairs
+        return mark(call.run(), call.mode.fresh.but(square=square, product=first.product, pairs=pairs))
     if not chains.one_activation(call):
         if settle(call):
             return call.mode.constant(call, call.args, call.kwargs)
@@ -169,6 +171,7 @@ def pointwise(call: Call) -> Any:
             linear=False,
             square=square,
             product=before[0].product,
+            pairs=SQUARES if square else before[0].pairs,
             degree=2 * trace_known(chain.origin).degree if square and call.plan.bilinear == "canonical" else 1,
         ),
     )

@@ -71,7 +71,7 @@ def dropped_rows(subject: Subject, *, sites: int = 0, biases: Sequence[SiteBias]
         batch, placed = adapter.at_rows(subject.encoded, index, read=read)
         answered = nullcontext() if biases is None else SiteMode(written=biased_site(biases, index, read))
         with fewer_rows(subject, sites, index), answered, placed:
-            return adapter.forward(batch, positions=subject.target.positions)[:count]
+            return adapter.logits(batch, positions=subject.target.positions)[:count]
 
     return run
 
@@ -97,7 +97,7 @@ def dropped_texts(texts: Sequence[tuple[Subject, Tensor]], *, sites: int = 0) ->
     batch = {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
     placed = adapter.positions.place(batch, torch.cat(indices))
     with fewer_rows(first, sites, torch.cat(holds)), placed:
-        logits = adapter.forward(batch, positions=first.target.positions)
+        logits = adapter.logits(batch, positions=first.target.positions)
     return list(logits[:count].split([len(keep) for _, keep in texts]))  # type: ignore[no-untyped-call]
 
 

@@ -90,5 +90,5 @@ def packed_texts(texts: Sequence[tuple[Subject, Tensor]], *, sites: int) -> list
     holds = index + longest * text[None]  # one number for each position of each text
     mode = FewerRowsMode(sites, holds, lambda rows: rows[0, first][:, None], partial(attend_within, blocks))
     with mode, placed:
-        logits = adapter.forward(batch)
+        logits = adapter.logits(batch)
     return list(logits.split([len(keep) for _, keep in texts]))  # type: ignore[no-untyped-call]

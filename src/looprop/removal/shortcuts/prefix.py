@@ -105,14 +105,14 @@ class PrefixSharing:
         past = {"past_key_values": self._past(longest)} if longest else {}
         attend = CausalBlocks(subject.answer_rows.last) if index.shape[1] >= 2 * BLOCK else None
         with fewer_rows(subject, self.sites, index, attend), placed:
-            return adapter.forward({**batch, **past}, positions=subject.target.positions)[:count]
+            return adapter.logits({**batch, **past}, positions=subject.target.positions)[:count]
 
     def _past(self, length: int) -> DynamicCache:
         if self._cache is None:
             # A cache without a configuration keeps all positions, also those that slide out of a window at the very
             # end.
             cache = DynamicCache()
-            self.subject.adapter.forward({**self.subject.encoded.inputs, "past_key_values": cache})
+            self.subject.adapter.logits({**self.subject.encoded.inputs, "past_key_values": cache})
             self._cache = [(layer.keys, layer.values) for layer in cache.layers]
         past = DynamicCache()
         for keys, values in self._cache:

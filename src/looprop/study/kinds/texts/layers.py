@@ -14,6 +14,7 @@ from looprop.evaluation.setup import Setup
 from looprop.evaluation.summary import by_method
 from looprop.methods.rollout import attention_maps
 from looprop.models.adapter import Adapter
+from looprop.models.subject import bind
 from looprop.running.parts import Row
 from looprop.study.run import Run
 
@@ -52,8 +53,8 @@ def measure_with_entropy(adapter: Adapter, task: Task, setup: Setup) -> list[Row
     error = ""
     if not rows[0]["error"]:
         try:
-            encoded = adapter.encode(task.item, truncation=setup.truncation)
-            entropies = [relative_entropy(weights) for weights in attention_maps(adapter, encoded)]
+            subject = bind(adapter, task.item, truncation=setup.truncation)
+            entropies = [relative_entropy(weights) for weights in attention_maps(subject)]
         except Exception as raised:
             error = f"no entropy of attention: {type(raised).__name__}: {raised}"
     beside = {"entropy": entropies, **({"error": error} if error else {})}

@@ -1,0 +1,148 @@
+"""The state of a model as one number: what was found out about a model holds for one version of it.
+
+A version holds, of every module, which object it is, its hooks and its plain attributes (numbers, texts, small
+collections, fields of a configuration); of every parameter and buffer where it lies in memory, how often torch saw it
+written, and a few of its values. Writes that torch does not count (through `.data`, numpy, fused optimizers) show in
+these values. A write that torch does not count and that changes none of them is not seen.
+"""
+
+from collections.abc import Collection, Hashable
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from looprop.propagation.modules import modules_of
+
+# So many values of every tensor are looked at, spread over it.
+SAMPLES = 16
+# Of larger collections only the length counts; fields of fields are looked at to this depth.
+LONGEST, DEEPEST = 64, 3
+
+Place = tuple[int, str]
+"""A module, by its id, and the name of one of its attributes or buffers."""
+
+
+class Version(NamedTuple):
+    """weights: of modules, hooks, parameters and what else was given. fields: of attributes and buffers."""
+
+    weights: int
+    fields: int
+
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+# What every module has: its parameters, buffers and hooks, which are counted by themselves, and its mode.
+_STANDARD = frozenset(vars(nn.Module()))
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device))
+
+_samples: "WeakKeyDictionary[nn.Module, tuple[tuple[int, ...], list[list[list[Tensor]]]]]" = WeakKeyDictionary()
+
+
+def version_of(model: nn.Module, *others: Hashable, without: Collection[Place] = ()) -> Version:
+    """The state of a model, and of what else is given.
+
+    without: attributes and buffers that the model's own forward pass writes.
+    """
+    tensors: list[Tensor] = []
+    inner: list[Tensor] = []
+    seen: dict[int, Hashable] = {}
+    marks: list[Hashable] = []
+    fields: list[Hashable] = []
+    for module in modules_of(model):
+        marks.append(id(module))
+        tensors += [tensor for tensor in module._parameters.values() if tensor is not None]
+        for name, value in module._buffers.items():
+            if value is not None and (id(module), name) not in without:
+                inner.append(value)
+        own = vars(module)
+        marks += [tuple(map(id, own[hooks].values())) for hooks in _HOOKS if own.get(hooks)]
+        for name, value in own.items():
+            if name not in _STANDARD and (not without or (id(module), name) not in without):
+                fields.append(value if type(value) in _PLAIN else _mark(value, inner, seen))
+    sampled = _values(model, tensors + inner, len(tensors))
+    # The hash of -1 is that of -2: counted apart.
+    return Version(
+        hash((tuple(marks), _memory(tensors), sampled[0], others)),
+        hash((tuple(fields), fields.count(-1), _memory(inner), sampled[1])),
+    )
+
+
+def states(model: nn.Module) -> dict[Place, Hashable]:
+    """The marks of all attributes and buffers, which a forward pass may write."""
+    found: dict[Place, Hashable] = {}
+    for module in modules_of(model):
+        attributes = [(name, value) for name, value in vars(module).items() if name not in _STANDARD]
+        for name, value in (*attributes, *module._buffers.items()):
+            tensors: list[Tensor] = []
+            found[id(module), name] = (repr(_mark(value, tensors, {})), _memory(tensors))
+    return found
+
+
+def _mark(value: Any, tensors: list[Tensor], seen: dict[int, Hashable], depth: int = 0) -> Hashable:
+    """A value as something that can be compared; tensors are handed on to `tensors`."""
+    if type(value) in _PLAIN:
+        return repr(value)
+    if id(value) in seen:
+        return seen[id(value)]
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return id(value)
+    found: Hashable = id(value)
+    seen[id(value)] = found  # also where it holds itself
+    if isinstance(value, dict | list | tuple | set | frozenset):
+        items = list(value.items()) if isinstance(value, dict) else list(value)
+        inner = [_mark(i, tensors, seen, depth + 1) for i in items] if _looked_into(items, depth) else []
+        found = (len(items), tuple(sorted(inner, key=repr) if isinstance(value, set | frozenset) else inner))
+    elif isinstance(fields := getattr(value, "__dict__", None), dict) and not callable(value):
+        inner = [_mark(i, tensors, seen, depth + 1) for i in fields.items()] if _looked_into(fields, depth) else []
+        found = (id(value), tuple(inner))
+    seen[id(value)] = found
+    return found
+
+
+def _looked_into(items: Any, depth: int) -> bool:
+    return depth < DEEPEST and len(items) <= LONGEST * (1 if depth else 4)
+
+
+def _memory(tensors: list[Tensor]) -> tuple[int, ...]:
+    """Which tensors they are, where they lie, and how often torch saw them written."""
+    found: list[int] = []
+    for tensor in tensors:
+        found += (id(tensor), _address(tensor), 0 if tensor.is_inference() else tensor._version)
+    return tuple(found)
+
+
+def _values(model: nn.Module, tensors: list[Tensor], first: int) -> list[tuple[bytes, ...]]:
+    """A few values of the first tensors, and of the others, read by one call for each dtype and device."""
+    key = (first, *(n for t in tensors for n in (id(t), _address(t), t.numel())))
+    known = _samples.get(model)
+    if known is None or known[0] != key:
+        known = (key, [_views(tensors[:first]), _views(tensors[first:])])
+        _samples[model] = known
+    with torch.no_grad():
+        return [
+            tuple(torch.cat(views).cpu().view(torch.uint8).numpy().tobytes() for views in groups) for groups in known[1]
+        ]
+
+
+def _views(tensors: list[Tensor]) -> list[list[Tensor]]:
+    groups: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+    for tensor in tensors:
+        if tensor.numel() and _address(tensor):
+            groups.setdefault((tensor.dtype, tensor.device), []).append(_sampled(tensor))
+    return list(groups.values())
+
+
+def _address(tensor: Tensor) -> int:
+    """Where a tensor lies in memory; 0 where that means nothing."""
+    plain = tensor.layout is torch.strided and not tensor.is_mkldnn and not tensor.is_quantized
+    return tensor.data_ptr() if plain else 0
+
+
+def _sampled(tensor: Tensor) -> Tensor:
+    """A view of some values of a tensor, spread over the memory that it takes."""
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    count = min(SAMPLES, extent)
+    step = max(1, (extent - 1) // max(1, count - 1))
+    return tensor.detach().as_strided((count,), (step,), tensor.storage_offset())
