@@ -14,9 +14,8 @@ from experiments.readings.measuring import BlockTask, measure_block
 from benchmarks.common import RESULTS, machine, take_turns, write_json
 from looprop.evaluation.setup import Setup
 from looprop.running.parts import Row
-from looprop.study.kinds.networks.linear_attention import SIDE
 from looprop.study.kinds.networks.pairs import LEFT, RIGHT, PairTask, measure_pair
-from looprop.study.kinds.networks.training import Recipe
+from looprop.study.kinds.networks.training import SIDE, Recipe
 
 IMAGES = 40
 BAR = 1 / 5

@@ -147,4 +147,3 @@ def test_a_leaf_keeps_what_is_noted_on_it() -> None:
 def test_registered_operations_can_be_listed() -> None:
     names = torch._C._dispatch_get_all_op_names()
     assert "aten::add.Tensor" in names, f"the names of operations look different: {ENGINE}/known_operations.py"
-

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from looprop.running.parts import Row
 from looprop.study import Task
-from looprop.study.kinds.networks.linear_attention import LinearAttention
-from looprop.study.kinds.networks.training import Recipe
+from looprop.study.kinds.networks.training import LinearAttention, Recipe
 
 from .maps import Maps, attnlrp_both, integrated_gradients, leave_one_out
 

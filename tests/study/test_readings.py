@@ -14,8 +14,7 @@ from torch import Tensor
 from looprop.errors import DataError, UnknownNameError
 from looprop.study import parse_spec, read_run, reproduce, write_report
 from looprop.study.experiments import experiment_text
-from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
-from looprop.study.kinds.networks.training import DEVIATION, MEAN, Recipe
+from looprop.study.kinds.networks.training import DEVIATION, MEAN, LinearAttention, Recipe, reordered
 from looprop.tensors import attribute
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
-    from looprop.auditing.precision import AuditPrecision as AuditPrecision
+    from looprop.auditing.original import AuditPrecision as AuditPrecision
     from looprop.auditing.result import (
         Attempt as Attempt,
         Audit as Audit,
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
         RewriteEffect as RewriteEffect,
     )
     from looprop.auditing.rewrites.base import Model as Model, Places as Places, Rewrite as Rewrite
-    from looprop.auditing.rewrites.changes import Changes as Changes
+    from looprop.auditing.rewrites.base import Changes as Changes
     from looprop.auditing.verdicts import MethodVerdict as MethodVerdict
 
 # Imported when first used, so that `looprop --help` does not wait for torch.
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "precision": "AuditPrecision",
+        "original": "AuditPrecision",
         "result": "Attempt Audit Checks RewriteEffect",
-        "rewrites.base": "Model Places Rewrite",
-        "rewrites.changes": "Changes",
+        "rewrites.base": "Changes Model Places Rewrite",
         "verdicts": "MethodVerdict",
     },
 )

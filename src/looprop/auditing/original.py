@@ -1,33 +1,69 @@
 """The model as it is, with its behaviour and every method's answers: the reference for all rewrites.
 
-Methods are asked about a changed model through an adapter with an empty ledger, and every change is undone before the
-next.
+By default it is a copy that computes in float64 throughout, so that what differs differs because of the method and not
+because of rounding. Methods are asked about a changed model through an adapter with an empty ledger, and every change
+is undone before the next.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from looprop.auditing.asking import Agreement, MethodAnswer, ask_all, compare
 from looprop.auditing.catalogue import CHECKED, STAGES
-from looprop.auditing.checks import layers_from_the_end, residual, shift_input, shuffle
-from looprop.auditing.precision import AuditPrecision, doubled, in_float64
+from looprop.auditing.checks import layers_from_the_end, residual, shift_input, shuffle, slope_gap
 from looprop.auditing.proof import Behaviour, behaviour, prove
 from looprop.auditing.result import Attempt, Checks, RewriteEffect
-from looprop.auditing.rewrites.base import Model, Rewrite
-from looprop.auditing.rewrites.changes import Changes, undone
+from looprop.auditing.rewrites.base import Changes, Model, Rewrite, undone
 from looprop.auditing.rewrites.observing import observe
-from looprop.auditing.slopes import slope_gap
-from looprop.errors import LoopropError
+from looprop.errors import LoopropError, ModelError
+from looprop.intercept.mode import InterceptMode
 from looprop.methods.base import Method
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter
 from looprop.models.features import FeaturesLike
 from looprop.models.subject import Subject, bind
 from looprop.models.target import TargetLike
+
+AuditPrecision = Literal["float64", "model"]
+"""The model of an audit: a copy that computes in float64, or the model itself, as it is."""
+
+# These take a dtype by position; everything else by name.
+_CASTS = frozenset({"to", "type"})
+
+
+class FullPrecision(InterceptMode):
+    """Models cast to float32 in places (norms, softmax, rotary tables): here those casts are to float64."""
+
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name == "float":
+            function = Tensor.double
+        elif name in _CASTS:
+            args = tuple(torch.float64 if a is torch.float32 else a for a in args)
+        if kwargs.get("dtype") is torch.float32:
+            kwargs = {**kwargs, "dtype": torch.float64}
+        return function(*args, **kwargs)
+
+
+def in_float64(adapter: Adapter) -> Adapter:
+    """An adapter of a copy of the model that computes in float64. The model itself is not touched."""
+    try:
+        model = deepcopy(adapter.model).double()
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        raise ModelError(f"{adapter.name} cannot be copied ({error}): use precision='model'") from error
+    Changes().run_under(model, FullPrecision)
+    return adapter.renewed(model)
+
+
+def doubled(value: Any) -> Any:
+    """Floating-point inputs in float64, everything else as it is."""
+    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+
 
 SANITY_CHECKS = "sanity checks"
 

@@ -7,9 +7,8 @@ from typing import Any
 from looprop.files import check_folder_place
 from looprop.running.engines import Engine, get_engine
 from looprop.running.missing import EXAMPLES, SECONDS, check_ids, run_missing
-from looprop.running.opening import open_store
-from looprop.running.store import Store
-from looprop.study.job import Job, Options
+from looprop.running.store import Store, open_store
+from looprop.study.kind import Job, Options
 from looprop.study.kinds import get_kind
 from looprop.study.run import Run
 from looprop.study.spec import load_spec

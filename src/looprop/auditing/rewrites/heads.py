@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from looprop.auditing.catalogue import CATALOGUE
-from looprop.auditing.rewrites.base import Model, well_conditioned
-from looprop.auditing.rewrites.changes import Changes
+from looprop.auditing.rewrites.base import Changes, Model, well_conditioned
 from looprop.auditing.rewrites.structures import AttentionBlock, BlockRewrite, Projection
 
 

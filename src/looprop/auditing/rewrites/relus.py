@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from looprop.auditing.catalogue import CATALOGUE
-from looprop.auditing.rewrites.base import Model, Places, Rewrite
-from looprop.auditing.rewrites.changes import Changes
+from looprop.auditing.rewrites.base import Changes, Model, Places, Rewrite
 from looprop.auditing.rewrites.linears import bias_of, linear_map, matrix_of
 from looprop.auditing.rewrites.observing import is_linear
 

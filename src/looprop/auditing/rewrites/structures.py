@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from looprop.auditing.rewrites.base import Model, Places, Rewrite
-from looprop.auditing.rewrites.changes import Changes
+from looprop.auditing.rewrites.base import Changes, Model, Places, Rewrite
 from looprop.auditing.rewrites.observing import is_conv1d, is_linear
 
 _SEPARATE = (

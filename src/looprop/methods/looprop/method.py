@@ -13,7 +13,6 @@ import numpy as np
 
 from looprop.errors import InputError, RuleError, UnknownNameError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.looprop.budget import FIRST_PASS, USUAL, exact_is_as_quick, passes_of
 from looprop.methods.looprop.estimates import (
     FirstEstimate,
     Places,
@@ -25,7 +24,7 @@ from looprop.methods.looprop.estimates import (
 )
 from looprop.methods.looprop.first_order import Backward, FirstOrder, first_order, refuse_others
 from looprop.methods.looprop.rows import carried
-from looprop.methods.looprop.spending import spend
+from looprop.methods.looprop.spending import FIRST_PASS, USUAL, exact_is_as_quick, passes_of, spend
 from looprop.models.subject import Subject
 from looprop.removal.value import SetFunction
 

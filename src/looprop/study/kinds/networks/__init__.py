@@ -11,11 +11,11 @@ from looprop.inputs.mnist import load_mnist
 from looprop.running.missing import Work
 from looprop.progress import progress_bar
 from looprop.study.claims import JudgedClaim
-from looprop.study.job import About, Job, Options
+from looprop.study.kind import About, Job, Options
 from looprop.study.kind import Kind
-from looprop.study.kinds.networks.claims import network_claims
+from looprop.study.kinds.networks.findings import network_claims
 from looprop.study.kinds.networks.pairs import POINT, PairTask, measure_pair
-from looprop.study.kinds.networks.tables import network_tables
+from looprop.study.kinds.networks.findings import network_tables
 from looprop.study.kinds.networks.training import draw_digits, trained
 from looprop.study.report.grids import Grid
 from looprop.study.run import Run

@@ -1,7 +1,10 @@
-"""The digits of RQ1, 14 x 14 pixels, one token each, and the networks that are trained on them: one per seed, kept in
-the run folder with its test accuracy.
+"""The two linear-attention networks of RQ1, and their training: one function, two orders of multiplication.
 
-networks/seed-3-<hash of the weights>.safetensors, or networks/<name of the recipe>/... where a run has several.
+    qk_first: (Q K^T) V / n        kv_first: Q (K^T V) / n        n = 196 pixels, no softmax
+
+Each pixel of a 14 x 14 digit is one token; the read-out is linear over all tokens, or over their mean. There is one
+network per seed, kept in the run folder with its test accuracy: networks/seed-3-<hash of the weights>.safetensors, or
+networks/<name of the recipe>/... where a run has several.
 """
 
 from dataclasses import dataclass
@@ -22,7 +25,68 @@ from looprop.inputs.examples import draw
 from looprop.inputs.mnist import Digits
 from looprop.running.inside import check_file, check_folder
 from looprop.running.provenance import weights_hash
-from looprop.study.kinds.networks.linear_attention import SIDE, LinearAttention
+
+Order = Literal["qk_first", "kv_first"]
+ORDERS: tuple[Order, ...] = ("qk_first", "kv_first")
+
+SIDE, WIDTH, CLASSES = 14, 32, 10
+
+
+class LinearAttention(nn.Module):
+    """Projections Q, K, V from one token to `width`, their product in one of two orders, and a linear read-out.
+
+    positions: a token is its pixel, embedded, plus a learned vector of its place; else it is the pixel itself.
+    pooled: the read-out sees the mean over tokens; else all of them.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        *,
+        pixels: int = SIDE * SIDE,
+        width: int = WIDTH,
+        positions: bool = False,
+        pooled: bool = False,
+    ) -> None:
+        super().__init__()
+        if order not in ORDERS:
+            raise UnknownNameError("order", str(order), ORDERS)
+        self.order: Order = order
+        self.pixels, self.width, self.positions, self.pooled = pixels, width, positions, pooled
+        if positions:
+            self.embedding, self.place = nn.Linear(1, width), nn.Parameter(torch.randn(pixels, width))
+        of_token = width if positions else 1
+        self.query, self.key, self.value = (nn.Linear(of_token, width) for _ in range(3))
+        self.read_out = nn.Linear(width if pooled else pixels * width, CLASSES)
+
+    def tokens(self, x: Tensor) -> Tensor:
+        """Pixels (B, n) -> tokens (B, n, 1 or d)."""
+        pixel = x[..., None]
+        return self.embedding(pixel) + self.place if self.positions else pixel
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pixels (B, n) -> logits (B, 10)."""
+        tokens = self.tokens(x)
+        q, k, v = self.query(tokens), self.key(tokens), self.value(tokens)  # (B, n, d)
+        k = k.transpose(1, 2)  # (B, d, n)
+        mixed = (q @ k) @ v if self.order == "qk_first" else q @ (k @ v)
+        mixed = mixed / x.shape[1]
+        logits: Tensor = self.read_out(mixed.mean(1) if self.pooled else mixed.flatten(1))
+        return logits
+
+
+def reordered(network: LinearAttention, order: Order) -> LinearAttention:
+    """The same weights in the other order of multiplication."""
+    twin = LinearAttention(
+        order,
+        pixels=network.pixels,
+        width=network.width,
+        positions=network.positions,
+        pooled=network.pooled,
+    )
+    twin.load_state_dict(network.state_dict())
+    return twin.eval()
+
 
 LEARNING_RATE = 1e-3
 FOLDER = "networks"

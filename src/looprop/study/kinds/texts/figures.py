@@ -14,7 +14,7 @@ from looprop.evaluation.summary import MethodSummary, values_of
 from looprop.metrics import Estimate, bootstrap_mean
 from looprop.naming import split_name
 from looprop.study.kinds.texts.layers import first_layers, from_layer, only_layer
-from looprop.study.report.names import name_of
+from looprop.study.report.grids import name_of
 from looprop.study.run import Run
 
 PANELS = (("loo-r", "LOO r"), ("delta", "Δ = LeRF − MoRF"))

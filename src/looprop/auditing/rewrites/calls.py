@@ -1,22 +1,68 @@
-"""Rewrites of products of activations.
+"""Rewrites that change what a model calls while it runs, instead of its weights: products, and fused attention.
 
-By the time the product (a b) c is called, a b is one tensor like any other. So a mode inside the model's forward pass
-notes on every product what it was made of, and looks at the notes of whatever is multiplied. A tensor that was changed
-in place after its note was written is no longer that product: notes hold torch's count of such changes (its version).
+A mode stands inside the model's forward pass and answers some calls in another way. Which calls those are is known only
+when a pass has run. So one pass is tried, and the places met in it are those of the rewrite; every later pass makes the
+same changes again.
+
+Products of activations: by the time the product (a b) c is called, a b is one tensor like any other. So the mode notes
+on every product what it was made of, and looks at the notes of whatever is multiplied. A tensor that was changed in
+place after its note was written is no longer that product: notes hold torch's count of such changes (its version).
 Weights are left alone: a product with one is a linear layer.
+
+Fused against written-out attention: three kinds of models need three ways. A model of the transformers library that
+writes attention out is told to call the fused kernel. torch's own nn.MultiheadAttention writes attention out when its
+weights are asked for. Every other fused call is met by a mode, and written out there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from looprop.auditing.catalogue import CATALOGUE
-from looprop.auditing.rewrites.modes import ModeRewrite, RewritingMode
+from looprop.auditing.rewrites.base import Changes, Model, Places, Rewrite
 from looprop.intercept.attention import AttentionCall
+from looprop.intercept.mode import InterceptMode
 from looprop.intercept.operations import operation_name
+from looprop.propagation.location import module_path
+
+
+class RewritingMode(InterceptMode):
+    """Answers calls in another way, and notes where. root: the model, whose modules give places their names."""
+
+    def __init__(self, root: nn.Module, places: Places) -> None:
+        super().__init__()
+        self.root, self.places = root, places
+
+    def note_change(self) -> None:
+        """The call that is being answered is changed."""
+        self.places.changed.append(module_path(self.root))
+
+    def note_left(self, reason: str) -> None:
+        """The call that is being answered is left as it is."""
+        self.places.leave(module_path(self.root), reason)
+
+
+class ModeRewrite(Rewrite):
+    """A rewrite by nothing but a mode."""
+
+    mode: ClassVar[type[RewritingMode]]
+
+    def apply(self, model: Model, changes: Changes) -> Places:
+        return run_under(self.mode, model, changes)
+
+
+def run_under(mode: type[RewritingMode], model: Model, changes: Changes) -> Places:
+    """Every forward pass runs under such a mode; the places are those of one pass that is tried now."""
+    tried = Places()
+    # Later passes note their places where nobody reads them.
+    lists = iter([tried])
+    changes.run_under(model.module, lambda: mode(model.module, next(lists, Places())))
+    model.run()
+    return Places(tried.changed, list(dict.fromkeys(tried.unsupported)))
+
 
 _NOTE = "_looprop_product"
 _MATRIX = frozenset({"matmul", "bmm", "mm"})
@@ -142,3 +188,73 @@ class ScaleMoved(ModeRewrite):
     name = "scale-moved"
     summary = CATALOGUE[name].summary
     mode = _ScaleMoving
+
+
+FUSED = "scaled_dot_product_attention"
+
+
+class AttentionUnfused(Rewrite):
+    """softmax(Q K^T / sqrt(d) + mask) V as one call, or written out: whichever the model does not use."""
+
+    name = "attention-unfused"
+    summary = CATALOGUE[name].summary
+
+    def apply(self, model: Model, changes: Changes) -> Places:
+        root = model.module
+        implementation = getattr(getattr(root, "config", None), "_attn_implementation", None)
+        if implementation == "eager" and hasattr(root, "set_attn_implementation"):
+            return _fuse(model, changes)
+        places = Places()
+        for module, name in model.observed.names.items():
+            if isinstance(module, nn.MultiheadAttention) and model.observed.calls[module]:
+                changes.set_forward(module, _with_weights(module))
+                places.changed.append(name)
+        places.changed += run_under(_Unfusing, model, changes).changed
+        if model.sites and not places.changed:
+            places.leave("attention", "it is written out by the model itself, and cannot be told to be fused")
+        return places
+
+
+def _fuse(model: Model, changes: Changes) -> Places:
+    root: Any = model.module
+    places = Places()
+    try:
+        root.set_attn_implementation("sdpa")
+    except (ValueError, ImportError, KeyError, NotImplementedError) as error:
+        places.leave("attention", f"the library has no fused form for it ({str(error).splitlines()[0][:120]})")
+        return places
+    changes.then(lambda: root.set_attn_implementation("eager"))
+    with _Counting(root, Places()) as counting:
+        model.run()
+    places.changed += [f"attention site {n + 1}" for n in range(len(counting.places.changed))]
+    if not places.changed:
+        places.leave("attention", "told to be fused, it is still written out")
+    return places
+
+
+class _Counting(RewritingMode):
+    """Notes fused calls, and changes nothing."""
+
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name == FUSED:
+            self.note_change()
+        return function(*args, **kwargs)
+
+
+def _with_weights(module: nn.MultiheadAttention) -> Any:
+    """torch writes attention out where its weights are asked for."""
+    before = module.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        kwargs["need_weights"] = True
+        return before(*args, **kwargs)
+
+    return forward
+
+
+class _Unfusing(RewritingMode):
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name != FUSED:
+            return function(*args, **kwargs)
+        self.note_change()
+        return AttentionCall.parse(0, args, kwargs).written()
