@@ -29,11 +29,6 @@ class MethodAnswer:
     error: str = ""
 
     @property
-    def failed(self) -> bool:
-        """Whether there is an error instead of attributions."""
-        return bool(self.error)
-
-    @property
     def scores(self) -> list[Scores]:
         """The scores of every input."""
         return [one.scores for one in self.found if one.scores is not None]

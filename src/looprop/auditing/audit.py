@@ -6,14 +6,13 @@ Ask the methods about the model as it is (`original`), then about each rewrite o
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from torch import Tensor, nn
 
 from looprop.auditing.catalogue import CHECKED, steps
-from looprop.auditing.original import AuditPrecision, AuditSetup, Original, Step, make_methods
+from looprop.auditing.original import AuditPrecision, AuditSetup, Original, make_methods
 from looprop.auditing.result import Audit
 from looprop.auditing.rewrites.base import Rewrite, make_rewrites
 from looprop.auditing.spreading import compute
@@ -74,19 +73,25 @@ def audit(
     own_title, items = _items(texts)
     title = title or own_title
     setup = AuditSetup(adapter, items, tuple(asked), precision, target, features, truncation)
-    with _stepping(title, steps(len(planned), checks=checks), show=progress, advance=advance) as step:
+    with progress_bar(title, steps(len(planned), checks=checks), show=progress) as one_more:
+
+        def step(what: str) -> None:
+            one_more()
+            if advance is not None:
+                advance(what)
+
         manifest = Manifest(setup, chosen)
         original = setup.original()
         step(planned[0].name if planned else "")
-        parts = compute(engine, setup, original, planned, checks=checks, step=step)
+        trials, checked, account = compute(engine, setup, original, planned, checks=checks, step=step)
         manifest.check_weights()
     return Audit(
-        tuple(trial.attempt for trial in parts.trials),
-        tuple(effect for trial in parts.trials for effect in trial.effects),
-        parts.checks if checks else original.base_checks(),
+        tuple(trial.attempt for trial in trials),
+        tuple(effect for trial in trials for effect in trial.effects),
+        checked if checks else original.base_checks(),
         title,
         original.tolerance,
-        manifest.about(original, checks=checks, account=parts.account),
+        manifest.about(original, checks=checks, account=account),
     )
 
 
@@ -114,19 +119,6 @@ def _items(texts: Dataset | Sequence[Any]) -> tuple[str, list[Any]]:
     if not items:
         raise InputError("there are no inputs to audit with")
     return title, items
-
-
-@contextmanager
-def _stepping(title: str, total: int, *, show: bool, advance: Callable[[str], None] | None) -> Iterator[Step]:
-    """Show a progress bar of so many steps, and report each to the caller, too."""
-    with progress_bar(title, total, show=show) as one_more:
-
-        def step(what: str) -> None:
-            one_more()
-            if advance is not None:
-                advance(what)
-
-        yield step
 
 
 class Manifest:

@@ -17,7 +17,7 @@ from torch import Tensor
 from looprop.auditing.asking import Agreement, MethodAnswer, ask_all, compare
 from looprop.auditing.catalogue import CHECKED, STAGES
 from looprop.auditing.checks import layers_from_the_end, residual, shift_input, shuffle, slope_gap
-from looprop.auditing.proof import Behaviour, behaviour, prove
+from looprop.auditing.proof import SAME_FUNCTION, behaviour, deviations
 from looprop.auditing.result import Attempt, Checks, RewriteEffect
 from looprop.auditing.rewrites.base import Changes, Model, Rewrite, undone
 from looprop.auditing.rewrites.observing import observe
@@ -110,14 +110,18 @@ class Trial:
     effects: tuple[RewriteEffect, ...] = ()
 
 
+def _for(dtype: torch.dtype, tolerances: Mapping[torch.dtype, float]) -> float:
+    return tolerances.get(dtype, tolerances[torch.float32])
+
+
 class Original:
     """The model as it is, ready to be rewritten and checked."""
 
     def __init__(self, adapter: Adapter, subjects: list[Subject], methods: dict[str, Method]) -> None:
         self.adapter, self.subjects, self.methods = adapter, subjects, methods
-        self.behaviour: list[Behaviour] = behaviour(subjects)
+        self.behaviour = behaviour(subjects)
         self.dtype = self.behaviour[0].logits.dtype
-        self.tolerance = SAME_EXPLANATION.get(self.dtype, SAME_EXPLANATION[torch.float32])
+        self.tolerance = _for(self.dtype, SAME_EXPLANATION)
         self.observed = observe(adapter.model, self._run)
         self.model = Model(adapter.model, self._run, self.observed, self._sites())
         self.answers = ask_all(methods, subjects)
@@ -153,14 +157,14 @@ class Original:
             attempt = replace(attempt, places=tuple(places.changed), unsupported=tuple(places.unsupported))
             if not places.changed:
                 return replace(attempt, status="nothing to change")
-            proof = prove(self.behaviour, behaviour(self._again()))
+            logits, gradient = deviations(self.behaviour, behaviour(self._again()))
         except Exception as error:  # models and own rewrites raise what they like
             return replace(attempt, reason=f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
-        attempt = replace(attempt, logits=proof.logits, gradient=proof.gradient)
-        if proof.holds:
+        attempt, tolerance = replace(attempt, logits=logits, gradient=gradient), _for(self.dtype, SAME_FUNCTION)
+        if logits <= tolerance and gradient <= tolerance:  # NaN is no small deviation
             return replace(attempt, status="applied")
-        differ = f"logits differ by {proof.logits:.1e}, gradients by {proof.gradient:.1e}"
-        return replace(attempt, reason=f"it computes another function: {differ}, {proof.tolerance:.0e} is allowed")
+        differ = f"logits differ by {logits:.1e}, gradients by {gradient:.1e}"
+        return replace(attempt, reason=f"it computes another function: {differ}, {tolerance:.0e} is allowed")
 
     def _effect(self, method: str, rewrite: str, after: MethodAnswer) -> RewriteEffect:
         agreement = self._compared(method, after)
@@ -180,14 +184,14 @@ class Original:
 
     def _base_check(self, name: str, method: Method) -> Checks:
         answer = self.answers[name]
-        if answer.failed:
+        if answer.error:
             return Checks(name, refused=answer.error)
         left = residual(self.subjects, answer.found)
         return Checks(name, residual=left, complete=method.complete, loo_r=self._loo_r(answer))
 
     def checks(self, step: Step) -> tuple[Checks, ...]:
         """The sanity checks of every method without an error, on the first inputs."""
-        asked = {name: method for name, method in self.methods.items() if not self.answers[name].failed}
+        asked = {name: method for name, method in self.methods.items() if not self.answers[name].error}
         randomised = self._randomised(asked, step)
         with undone() as changes:
             shifted = ask_all(asked, shift_input(self.adapter.renewed(), self.subjects[:CHECKED], changes))

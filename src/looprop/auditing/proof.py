@@ -7,6 +7,7 @@ propagates would be blamed for it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,37 +26,23 @@ class Behaviour:
     gradient: Tensor
 
 
-@dataclass(frozen=True)
-class Proof:
-    """The largest deviations of logits and gradients over all inputs, each relative to the largest entry."""
-
-    logits: float
-    gradient: float
-    tolerance: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether both are rounding errors; NaN is not."""
-        return self.logits <= self.tolerance and self.gradient <= self.tolerance
-
-
 def behaviour(subjects: Sequence[Subject]) -> list[Behaviour]:
     """Logits and gradients on every input."""
-    return [_behaviour(subject) for subject in subjects]
+    found = []
+    for subject in subjects:
+        with subject.adapter.traced(subject.encoded.inputs, positions=subject.target.positions) as traced:
+            (gradient,) = traced.tape.gradients(traced.value(subject.target), [traced.tape.explained])
+        found.append(Behaviour(traced.logits.detach(), gradient))
+    return found
 
 
-def _behaviour(subject: Subject) -> Behaviour:
-    with subject.adapter.traced(subject.encoded.inputs, positions=subject.target.positions) as traced:
-        (gradient,) = traced.tape.gradients(traced.value(subject.target), [traced.tape.explained])
-    return Behaviour(traced.logits.detach(), gradient)
-
-
-def prove(before: Sequence[Behaviour], after: Sequence[Behaviour]) -> Proof:
-    """Compare what a model did before and after a rewrite."""
-    tolerance = SAME_FUNCTION.get(before[0].logits.dtype, SAME_FUNCTION[torch.float32])
-    logits = [_deviation(b.logits, a.logits) for b, a in zip(before, after, strict=True)]
-    gradients = [_deviation(b.gradient, a.gradient) for b, a in zip(before, after, strict=True)]
-    return Proof(_largest(logits), _largest(gradients), tolerance)
+def deviations(before: Sequence[Behaviour], after: Sequence[Behaviour]) -> tuple[float, float]:
+    """The largest deviations of logits and of gradients after a rewrite over all inputs, each relative to the largest
+    entry; NaN if one of them is.
+    """
+    pairs = list(zip(before, after, strict=True))
+    logits = np.max([_deviation(b.logits, a.logits) for b, a in pairs])
+    return float(logits), float(np.max([_deviation(b.gradient, a.gradient) for b, a in pairs]))
 
 
 def _deviation(before: Tensor, after: Tensor) -> float:
@@ -63,8 +50,3 @@ def _deviation(before: Tensor, after: Tensor) -> float:
         return float("nan")
     size = before.abs().max()
     return float((after - before).abs().max() / (size if size > 0 else 1.0))
-
-
-def _largest(values: Sequence[float]) -> float:
-    """The largest, or NaN if one of them is: a deviation that is not a number is no small one."""
-    return float(torch.tensor(values, dtype=torch.float64).max())

@@ -46,19 +46,6 @@ class Desk:
         return Desk, (self.setup,)
 
 
-@dataclass
-class Parts:
-    """All parts of an audit.
-
-    trials: in the order of the rewrites. checks: empty where none were wanted. account: which machines computed, if the
-    engine reports that.
-    """
-
-    trials: Sequence[Trial]
-    checks: tuple[Checks, ...] = ()
-    account: dict[str, Any] | None = None
-
-
 def compute(
     engine: str | Engine,
     setup: AuditSetup,
@@ -67,8 +54,12 @@ def compute(
     *,
     checks: bool,
     step: Step,
-) -> Parts:
-    """Compute all parts of an audit on an engine. A rewrite that fails again and again is refused."""
+) -> tuple[list[Trial], tuple[Checks, ...], dict[str, Any] | None]:
+    """Compute all parts of an audit on an engine. A rewrite that fails again and again is refused.
+
+    Trials come in the order of the rewrites; then the checks, none where none were wanted; then which machines
+    computed, if the engine reports that.
+    """
     parts = [*(Part(rewrite.name, rewrite) for rewrite in rewrites), *([Part(SANITY_CHECKS, None)] if checks else [])]
     here = engine == "local"
     desk = Desk(setup, original, step) if here else Desk(setup, original)
@@ -94,4 +85,4 @@ def compute(
         for name, reason in error.failed.items():
             trials[name] = Trial(Attempt(name, summaries[name], status="refused", reason=reason))
     account = results.account() if isinstance(results, Sharded) else None
-    return Parts([trials[rewrite.name] for rewrite in rewrites], checked, account)
+    return [trials[rewrite.name] for rewrite in rewrites], checked, account

@@ -7,14 +7,13 @@ import warnings
 from collections.abc import Sequence
 from typing import get_args
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.methods.parts.line import Baseline, Line
+from looprop.methods.parts.players import whole_number
 from looprop.models.subject import Subject
 
 # A residual above this share of the output change is worth a warning.
@@ -57,17 +56,13 @@ class IntegratedGradients(Method):
         tokens: int = 2048,
         tolerance: float | None = None,
     ) -> None:
-        if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-            raise InputError(f"steps must be an integer >= 1, got {steps!r}")
         if baseline not in get_args(Baseline):
             raise UnknownNameError("baseline", str(baseline), get_args(Baseline))
-        if not isinstance(tokens, int) or tokens < 1:
-            raise InputError(f"tokens must be an integer >= 1, got {tokens!r}")
         number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
         if tolerance is not None and not (number and 0.0 < tolerance < 1.0):
             raise InputError(f"tolerance must be a number between 0 and 1, or None, got {tolerance!r}")
-        self.steps, self.baseline, self.keep_special, self.tokens = steps, baseline, keep_special, tokens
-        self.tolerance = tolerance
+        self.steps, self.tokens = whole_number("steps", steps, 1), whole_number("tokens", tokens, 1)
+        self.baseline, self.keep_special, self.tolerance = baseline, keep_special, tolerance
 
     def passes(self, subject: Subject) -> float:
         """Three for each step, one for the baseline."""
@@ -86,7 +81,8 @@ class IntegratedGradients(Method):
             places = (torch.arange(steps, dtype=torch.float64) + 0.5) / steps
             while True:
                 total += self._along(line, places)
-                scores = subject.group(_positions(subject, line.difference * (total / steps)))
+                by_position = adapter.token_scores(line.difference * (total / steps))[0]
+                scores = subject.group(by_position.double().cpu().numpy())
                 change = subject.output - start
                 residual = change - float(scores.sum())
                 if self.tolerance is None or abs(residual) <= self.tolerance * abs(change) or 3 * steps > MOST:
@@ -117,8 +113,3 @@ class IntegratedGradients(Method):
     def _hint(self, subject: Subject) -> str:
         other = self.baseline == "zero" and subject.adapter.explained_weight is not None
         return ", or baseline='pad' or 'mask' if the model normalises its embeddings" if other else ""
-
-
-def _positions(subject: Subject, relevance: Tensor) -> NDArray[np.float64]:
-    scores: NDArray[np.float64] = subject.adapter.token_scores(relevance)[0].double().cpu().numpy()
-    return scores

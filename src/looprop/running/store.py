@@ -104,17 +104,14 @@ class Store:
 
         Killed halfway, an example may be in two parts, with the same values in both.
         """
-        old, where = list_parts(self.folder), dict(self.where)
-        wanted = list(dict.fromkeys([*examples, *where]))
+        old, wanted = list_parts(self.folder), list(dict.fromkeys([*examples, *self.where]))
         count = max(1, math.ceil(sum(map(parts.memory, old)) / LARGEST))
         if len(old) <= count:
             return
         size = math.ceil(len(wanted) / count)
         for start in range(0, len(wanted), size):
             window = wanted[start : start + size]
-            chosen = {path: [example for example in window if where[example] == path] for path in old}
-            path = self._keep(parts.in_order(chosen, window, self._run))
-            self.where.update(dict.fromkeys(window, path))
+            self.where.update(dict.fromkeys(window, self._keep(parts.to_bytes(self._rows(window), self._run))))
         for path in old:
             try:
                 path.unlink()

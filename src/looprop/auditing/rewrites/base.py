@@ -138,6 +138,11 @@ class Rewrite(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str] = ""
+    """One line; that of a rewrite of looprop stands in the catalogue."""
+
+    def __init_subclass__(cls) -> None:
+        if not cls.summary and (entry := CATALOGUE.get(getattr(cls, "name", ""))):
+            cls.summary = entry.summary
 
     @abstractmethod
     def apply(self, model: Model, changes: Changes) -> Places:

@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from looprop.auditing.catalogue import CATALOGUE
 from looprop.auditing.rewrites.base import Changes, Model, Places, Rewrite
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.mode import InterceptMode
@@ -178,7 +177,6 @@ class Reassociated(ModeRewrite):
     """(a b) c = a (b c), for products of activations one upon the other, with nothing but a number between them."""
 
     name = "reassociated"
-    summary = CATALOGUE[name].summary
     mode = _Reassociating
 
 
@@ -186,7 +184,6 @@ class ScaleMoved(ModeRewrite):
     """c (a b) = (c a) b: the scale of attention scores moved into the queries."""
 
     name = "scale-moved"
-    summary = CATALOGUE[name].summary
     mode = _ScaleMoving
 
 
@@ -197,7 +194,6 @@ class AttentionUnfused(Rewrite):
     """softmax(Q K^T / sqrt(d) + mask) V as one call, or written out: whichever the model does not use."""
 
     name = "attention-unfused"
-    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         root = model.module

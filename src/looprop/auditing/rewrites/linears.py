@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from looprop.auditing.catalogue import CATALOGUE
 from looprop.auditing.rewrites.base import Changes, Model, Places, Rewrite, well_conditioned
 from looprop.auditing.rewrites.observing import Observation, is_conv1d, is_linear, is_norm
 from looprop.auditing.rewrites.structures import AttentionBlock, attention_blocks
@@ -47,7 +46,6 @@ class LinearSplit(Rewrite):
     """W x + b = A (B x) + b with W = A B, the square and invertible factor on the narrower side."""
 
     name = "linear-split"
-    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places, generator = Places(), model.generator()
@@ -78,7 +76,6 @@ class LinearMerged(Rewrite):
     """W2 (W1 x + b1) + b2 = (W2 W1) x + (W2 b1 + b2), where nothing else reads the first layer's output."""
 
     name = "linear-merged"
-    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places, taken = Places(), set[nn.Module]()
@@ -109,7 +106,6 @@ class BiasMoved(Rewrite):
     """
 
     name = "bias-moved"
-    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places = Places()
@@ -174,7 +170,6 @@ class NormFolded(Rewrite):
     """W (g * x + b) = (W diag(g)) (x + b / g), where only linear layers read the norm."""
 
     name = "norm-folded"
-    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places, observed = Places(), model.observed
@@ -200,7 +195,6 @@ class NormSplit(Rewrite):
     """g * x + b = diag(g) x + b: a norm without gain and bias, followed by a linear layer."""
 
     name = "norm-split"
-    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places = Places()
@@ -226,7 +220,6 @@ class BatchNormFolded(Rewrite):
     """s (W x + b - m) + t = (s W) x + (s (b - m) + t), s = gain / sqrt(variance + eps), with the stored statistics."""
 
     name = "batchnorm-folded"
-    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places, observed = Places(), model.observed

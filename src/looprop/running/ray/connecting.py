@@ -88,12 +88,8 @@ class WorkerSize:
     memory: int
 
     def __str__(self) -> str:
-        parts = [
-            f"{self.processors} CPU",
-            *([f"{self.gpus:g} GPU"] if self.gpus else []),
-            f"{self.memory / 2**30:.1f} GB",
-        ]
-        return ", ".join(parts)
+        gpus = f", {self.gpus:g} GPU" if self.gpus else ""
+        return f"{self.processors} CPU{gpus}, {self.memory / 2**30:.1f} GB"
 
     def fits(self, room: dict[str, float]) -> int:
         """How many such workers a machine holds."""
