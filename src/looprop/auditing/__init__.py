@@ -14,19 +14,22 @@ if TYPE_CHECKING:
         Attempt as Attempt,
         Audit as Audit,
         Checks as Checks,
+        MethodVerdict as MethodVerdict,
         RewriteEffect as RewriteEffect,
     )
-    from looprop.auditing.rewrites.base import Model as Model, Places as Places, Rewrite as Rewrite
-    from looprop.auditing.rewrites.base import Changes as Changes
-    from looprop.auditing.verdicts import MethodVerdict as MethodVerdict
+    from looprop.auditing.rewrites.base import (
+        Changes as Changes,
+        Model as Model,
+        Places as Places,
+        Rewrite as Rewrite,
+    )
 
 # Imported when first used, so that `looprop --help` does not wait for torch.
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "original": "AuditPrecision",
-        "result": "Attempt Audit Checks RewriteEffect",
+        "result": "Attempt Audit Checks MethodVerdict RewriteEffect",
         "rewrites.base": "Changes Model Places Rewrite",
-        "verdicts": "MethodVerdict",
     },
 )

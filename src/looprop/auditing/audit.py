@@ -1,22 +1,24 @@
 """`looprop.audit`: does an explanation depend on how the model is written?
 
-Ask the methods about the model as it is (`original`), then about each rewrite of it, here or on an engine
-(`spreading`), and return everything as one `Audit`, with its manifest.
+Ask the methods about the model as it is (`original`), then about each rewrite of it, and return everything as one
+`Audit`, with its manifest. The parts of an audit, every rewrite and the sanity checks, may be computed by an engine.
+All are compared with the `Original`. In this process it is made once; it is not sent to others, where each process
+makes its own from the same setup and so gets the same numbers.
 """
 
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from torch import Tensor, nn
 
 from looprop.auditing.catalogue import CHECKED, steps
-from looprop.auditing.original import AuditPrecision, AuditSetup, Original, make_methods
-from looprop.auditing.result import Audit
+from looprop.auditing.original import SANITY_CHECKS, AuditPrecision, AuditSetup, Original, Step, Trial, make_methods
+from looprop.auditing.result import Attempt, Audit, Checks
 from looprop.auditing.rewrites.base import Rewrite, make_rewrites
-from looprop.auditing.spreading import compute
-from looprop.errors import InputError, ModelError, UnknownNameError
+from looprop.errors import ClusterError, InputError, ModelError, ShardError, UnknownNameError
 from looprop.inputs.examples import Dataset
 from looprop.methods.base import Method
 from looprop.methods.registry import CATALOGUE
@@ -26,7 +28,7 @@ from looprop.models.loading import adapt_module
 from looprop.models.subject import Subject
 from looprop.models.target import TargetLike
 from looprop.progress import progress_bar
-from looprop.running.engines import Engine
+from looprop.running.engines import Engine, Sharded, get_engine
 from looprop.running.provenance import hardware, now, versions, weights_hash
 from looprop.workbench import Workbench
 
@@ -169,3 +171,76 @@ def _inputs_hash(subjects: Sequence[Subject]) -> str:
             total.update(f"{name}:{value.dtype}:{tuple(value.shape)}:".encode())
             total.update(value.detach().cpu().contiguous().numpy().tobytes())
     return total.hexdigest()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One rewrite, or the sanity checks. id: its name, by which an engine reports a failure."""
+
+    id: str
+    rewrite: Rewrite | None
+
+
+Done = Trial | tuple[Checks, ...]
+"""A finished part: the trial of a rewrite, or the checks of every method."""
+
+
+@dataclass
+class Desk:
+    """Computes parts of an audit."""
+
+    setup: AuditSetup
+    original: Original | None = None
+    step: Step = lambda what: None
+
+    def __call__(self, part: Part) -> Done:
+        if self.original is None:
+            self.original = self.setup.original()
+        if part.rewrite is None:
+            return self.original.checks(self.step)
+        return self.original.attempt(part.rewrite)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Desk, (self.setup,)
+
+
+def compute(
+    engine: str | Engine,
+    setup: AuditSetup,
+    original: Original,
+    rewrites: Sequence[Rewrite],
+    *,
+    checks: bool,
+    step: Step,
+) -> tuple[list[Trial], tuple[Checks, ...], dict[str, Any] | None]:
+    """Compute all parts of an audit on an engine. A rewrite that fails again and again is refused.
+
+    Trials come in the order of the rewrites; then the checks, none where none were wanted; then which machines
+    computed, if the engine reports that.
+    """
+    parts = [*(Part(rewrite.name, rewrite) for rewrite in rewrites), *([Part(SANITY_CHECKS, None)] if checks else [])]
+    here = engine == "local"
+    desk = Desk(setup, original, step) if here else Desk(setup, original)
+    # Elsewhere the checks begin first, since they take longest.
+    results = get_engine(engine)(desk, parts if here else parts[::-1])
+    trials: dict[str, Trial] = {}
+    checked: tuple[Checks, ...] = ()
+    following = iter([*(part.id for part in parts[1:]), ""])
+    try:
+        for done in results:
+            if isinstance(done, Trial):
+                trials[done.attempt.rewrite] = done
+                step(next(following) if here else done.attempt.rewrite)
+            else:
+                checked = done
+                if not here:
+                    step(SANITY_CHECKS)
+    except ShardError as error:
+        if SANITY_CHECKS in error.failed:
+            reason = f"the sanity checks failed {error.attempts} times: {error.failed[SANITY_CHECKS]}"
+            raise ClusterError(reason) from error
+        summaries = {rewrite.name: rewrite.summary for rewrite in rewrites}
+        for name, reason in error.failed.items():
+            trials[name] = Trial(Attempt(name, summaries[name], status="refused", reason=reason))
+    account = results.account() if isinstance(results, Sharded) else None
+    return [trials[rewrite.name] for rewrite in rewrites], checked, account

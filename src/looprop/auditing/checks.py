@@ -79,8 +79,7 @@ def _shift_embedding(
     draws = torch.randn(weight.shape[1], generator=generator, dtype=torch.float64).to(weight)
     constant = draws * weight.detach().std()
     changes.edit(embedding, "weight").add_(constant)
-    moved = embedding._parameters["weight"]
-    assert moved is not None
+    moved = embedding.get_parameter("weight")
     changes.run_under(adapter.model, lambda: _MovedBack(moved, constant))
     return [subject.of(adapter) for subject in subjects]
 

@@ -14,10 +14,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from looprop.auditing.asking import Agreement, MethodAnswer, ask_all, compare
+from looprop.auditing.asking import SAME_FUNCTION, Agreement, MethodAnswer, ask_all, behaviour, compare, deviations
 from looprop.auditing.catalogue import CHECKED, STAGES
 from looprop.auditing.checks import layers_from_the_end, residual, shift_input, shuffle, slope_gap
-from looprop.auditing.proof import SAME_FUNCTION, behaviour, deviations
 from looprop.auditing.result import Attempt, Checks, RewriteEffect
 from looprop.auditing.rewrites.base import Changes, Model, Rewrite, undone
 from looprop.auditing.rewrites.observing import observe

@@ -17,6 +17,7 @@ import socket
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -74,11 +75,11 @@ class Explorer:
 
     def application(self, host: str, port: int) -> Guard:
         """The whole server, as it is known from outside."""
-        posted = {
+        posted: dict[str, Handler] = {
             "picture": self._picture,
             "ask": self._ask,
-            "without": self._without,
-            "answer": self._answer,
+            "without": partial(self._struck, Asked.without, Level.STRIKE),
+            "answer": partial(self._struck, Asked.new_answer, Level.ASK),
             "explain": self._explain,
             "python": self._python,
             "page": self._export,
@@ -133,13 +134,7 @@ class Explorer:
         question = read_question(await body(request))
         return JSONResponse(await self._soon(request, lambda: self._asked(question).describe(), Level.ASK))
 
-    async def _without(self, request: Request) -> Response:
-        return await self._struck(request, Asked.without, Level.STRIKE)
-
-    async def _answer(self, request: Request) -> Response:
-        return await self._struck(request, Asked.new_answer, Level.ASK)
-
-    async def _struck(self, request: Request, find: Callable[[Asked, list[int]], Any], level: Level) -> Response:
+    async def _struck(self, find: Callable[[Asked, list[int]], Any], level: Level, request: Request) -> Response:
         """Answer a request about a question without the features that are struck out."""
         question, (struck,) = parts(await body(request), "struck")
 

@@ -14,6 +14,7 @@ import torch
 from looprop.errors import InputError, ModelError, UnknownNameError
 from looprop.explained import explain_subjects, named_features
 from looprop.methods.base import Method
+from looprop.methods.looprop.estimates import true_values
 from looprop.models.answers import Answer
 from looprop.models.prompts import check_reads_texts, language_model, parse_target
 from looprop.models.subject import Subject, bind
@@ -43,11 +44,6 @@ class Asked:
         """The number of features."""
         return len(self.subject.features)
 
-    @property
-    def special(self) -> list[bool]:
-        """For each feature, whether the tokenizer added it."""
-        return self.subject.special
-
     def describe(self) -> dict[str, Any]:
         """The input with its features, the target and its value."""
         subject, encoded = self.subject, self.subject.encoded
@@ -58,7 +54,7 @@ class Asked:
             "text": encoded.text,
             "features": names,
             "spans": [None if span is None else list(span) for span in spans],
-            "special": self.special,
+            "special": subject.special,
             # The first token of a causal model is an attention sink: by itself it is not on the colour scale.
             "outside": [first_leans and group == (0,) for group in subject.features],
             "label": subject.target.label,
@@ -116,9 +112,7 @@ class Asked:
         """Leave-one-out of some features."""
         if not which:
             return []
-        keep = np.ones((len(which), self.count), dtype=bool)
-        keep[np.arange(len(which)), which] = False
-        effects: list[float] = (self.subject.output - (value or self.value)(keep)).tolist()
+        effects: list[float] = true_values(value or self.value, np.array(which)).tolist()
         return effects
 
     def new_answer(self, struck: list[int]) -> dict[str, Any]:

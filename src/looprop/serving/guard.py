@@ -210,7 +210,7 @@ def address_of(host: str, port: int, token: str) -> str:
     >>> address_of("127.0.0.1", 8765, "abc")
     'http://127.0.0.1:8765/?token=abc'
     """
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/?token={token}"
+    return f"http://{_bracketed(host)}:{port}/?token={token}"
 
 
 def address_to_open(host: str, port: int, token: str) -> str:

@@ -12,12 +12,10 @@ from looprop.lazily import lazily
 
 if TYPE_CHECKING:
     from looprop.evaluation.example import Task as Task
-    from looprop.study.kinds.networks.pairs import audit_case as audit_case
     from looprop.study.claims import JudgedClaim as JudgedClaim
-    from looprop.study.experiments import experiment_names as experiment_names
-    from looprop.study.kind import About as About, Job as Job, Options as Options
-    from looprop.study.kind import Kind as Kind, Picture as Picture
-    from looprop.study.kinds import load_kind as load_kind
+    from looprop.study.kind import About as About, Job as Job, Kind as Kind, Options as Options, Picture as Picture
+    from looprop.study.kinds import experiment_names as experiment_names, load_kind as load_kind
+    from looprop.study.kinds.networks.pairs import audit_case as audit_case
     from looprop.study.planted_models import planted_model as planted_model
     from looprop.study.report.grids import Grid as Grid, Measured as Measured
     from looprop.study.report.writing import write_report as write_report
@@ -31,9 +29,8 @@ __getattr__, __dir__, __all__ = lazily(
     {
         "looprop.evaluation.example": "Task",
         "claims": "JudgedClaim",
-        "experiments": "experiment_names",
         "kind": "About Job Kind Options Picture",
-        "kinds": "load_kind",
+        "kinds": "experiment_names load_kind",
         "kinds.networks.pairs": "audit_case",
         "planted_models": "planted_model",
         "report.grids": "Grid Measured",

@@ -3,7 +3,6 @@
 Which claims there are, the kinds know. Printed numbers are for display beside ours: no result is computed from them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -49,7 +48,7 @@ def judge_difference(differences: NDArray[np.float64], claim: str, paper: str, d
     return JudgedClaim(claim, paper, ours, test.difference * direction > 0 if test.p_value <= ALPHA else None)
 
 
-OF_NETWORKS = ("l-r", "loo-r L", "loo-r R")
+OF_NETWORKS: tuple[str, ...] = ("l-r", "loo-r L", "loo-r R")
 OF_TEXTS = ("loo-r", "lerf", "morf", "delta")
 """The columns of table 1, and those of tables 2 and A1."""
 PAPER_LAYERS = 12
@@ -74,11 +73,9 @@ def published(experiment: str, data: str, method: str) -> dict[str, float]:
     """
     tables = published_tables()
     if experiment == "bilinear":
-        return _named(OF_NETWORKS, tables["bilinear"].get(method))
-    baselines = tables["baselines"].get(data, {}) if experiment in ("baselines", "layers") else {}
-    by_layer = tables["layers"].get(data, {}) if experiment == "layers" else {}
-    return _named(OF_TEXTS, (baselines | by_layer).get(method))
-
-
-def _named(metrics: Sequence[str], cells: list[float] | None) -> dict[str, float]:
+        metrics, cells = OF_NETWORKS, tables["bilinear"].get(method)
+    else:
+        baselines = tables["baselines"].get(data, {}) if experiment in ("baselines", "layers") else {}
+        by_layer = tables["layers"].get(data, {}) if experiment == "layers" else {}
+        metrics, cells = OF_TEXTS, (baselines | by_layer).get(method)
     return {} if cells is None else dict(zip(metrics, cells, strict=True))

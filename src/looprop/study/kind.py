@@ -95,11 +95,6 @@ class Job:
             return False
         return not compare(before, {**self.limited(limit), "numerics": NUMERICS}).changed
 
-    @property
-    def known_as(self) -> dict[str, Any]:
-        """The identity, with the version of looprop's own numbers."""
-        return {**self.identity, "numerics": NUMERICS}
-
 
 @dataclass(frozen=True, eq=False)
 class Picture:

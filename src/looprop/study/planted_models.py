@@ -138,17 +138,11 @@ class _BlockModule(nn.Module):
         self.query = _linear(self._padded([head.asks for head in block.heads]), features)
         self.key = _linear(self._padded([head.finds for head in block.heads]), features)
         self.value = _linear(self._padded([(head.copies,) for head in block.heads]), features)
-        self.output = nn.Linear(self.heads * self.width, len(features), bias=False, dtype=torch.float64)
-        with torch.no_grad():
-            self.output.weight.zero_()
-            for number, head in enumerate(block.heads):
-                self.output.weight[features.index(head.writes), number * self.width] = 1.0
+        self.output = _linear(self._padded([({head.writes: 1.0},) for head in block.heads]), features, writes=True)
         self.reads = _linear([neuron.reads for neuron in block.neurons], features) if block.neurons else None
         if self.reads is not None:
             self.reads.bias = nn.Parameter(torch.tensor([n.bias for n in block.neurons], dtype=torch.float64))
-            self.writes = nn.Linear(len(block.neurons), len(features), bias=False, dtype=torch.float64)
-            with torch.no_grad():
-                self.writes.weight.copy_(_matrix([neuron.writes for neuron in block.neurons], features).T)
+            self.writes = _linear([neuron.writes for neuron in block.neurons], features, writes=True)
 
     def forward(self, stream: Tensor, attention_mask: Tensor | None) -> Tensor:
         q, k, v = (self._split(part(stream)) for part in (self.query, self.key, self.value))  # (B, H, T, W)
@@ -179,10 +173,12 @@ def _table(rows: Sequence[Weights], features: Sequence[str]) -> nn.Embedding:
     return nn.Embedding(len(rows), len(features), _weight=_matrix(rows, features))
 
 
-def _linear(rows: Sequence[Weights], features: Sequence[str]) -> nn.Linear:
-    layer = nn.Linear(len(features), len(rows), bias=False, dtype=torch.float64)
+def _linear(rows: Sequence[Weights], features: Sequence[str], *, writes: bool = False) -> nn.Linear:
+    """A layer that reads features, or writes them."""
+    matrix = _matrix(rows, features).T if writes else _matrix(rows, features)
+    layer = nn.Linear(matrix.shape[1], matrix.shape[0], bias=False, dtype=torch.float64)
     with torch.no_grad():
-        layer.weight.copy_(_matrix(rows, features))
+        layer.weight.copy_(matrix)
     return layer
 
 

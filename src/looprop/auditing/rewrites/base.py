@@ -39,15 +39,12 @@ class Changes:
         """The data of a copy that now stands in the parameter's place: edit it in place."""
         key = (id(module), name)
         if key not in self._copies:
-            original = module._parameters[name]
-            assert original is not None
-            self._copies[key] = self.replace(module, name, original.detach().clone())
+            self._copies[key] = self.replace(module, name, module.get_parameter(name).detach().clone())
         return self._copies[key].data
 
     def replace(self, module: nn.Module, name: str, value: Tensor) -> nn.Parameter:
         """A new parameter in the place of an old one, which may have another shape."""
-        original = module._parameters[name]
-        assert original is not None
+        original = module.get_parameter(name)
         new = nn.Parameter(value.to(original.dtype), requires_grad=original.requires_grad)
         module._parameters[name] = new
         self._undo.append(lambda: module._parameters.__setitem__(name, original))

@@ -103,17 +103,13 @@ def _noted(value: Any) -> _Product | None:
 
 def _product(name: str, function: Any, args: tuple[Any, ...]) -> _Product | None:
     """The two activations that a call multiplies; None for any other call, one in place included."""
-    if name not in _MATRIX | {"mul"} or len(args) < 2 or _in_place(function):
+    if name not in _MATRIX | {"mul"} or len(args) < 2 or operation_name(function)[1]:
         return None
     left, right = args[0], args[1]
     if not (_is_activation(left) and _is_activation(right)):
         return None
     matrix = name != "mul"
     return None if matrix and (left.dim() < 2 or right.dim() < 2) else _Product(left, right, matrix)
-
-
-def _in_place(function: Any) -> bool:
-    return operation_name(function)[1]
 
 
 def _is_activation(value: Any) -> bool:
@@ -156,7 +152,8 @@ class _ScaleMoving(RewritingMode):
             return _scaled_queries(function, args, kwargs)
         if name == "multi_head_attention_forward":
             self.note_left("the inside of nn.MultiheadAttention is torch's own")
-        by_number = name in ("mul", "div") and not _in_place(function) and len(args) == 2 and _is_number(args[1])
+        in_place = operation_name(function)[1]
+        by_number = name in ("mul", "div") and not in_place and len(args) == 2 and _is_number(args[1])
         if by_number and (product := _noted(args[0])) is not None:
             self.note_change()
             scaled = function(product.left, args[1])

@@ -22,12 +22,7 @@ Forward = Callable[[Tensor], Tensor]
 
 def matrix_of(linear: nn.Module, changes: Changes | None = None) -> Tensor:
     """The weight of a linear layer as (out, in): that of an editable copy if changes are given."""
-    if changes is not None:
-        data = changes.edit(linear, "weight")
-    else:
-        weight = linear._parameters["weight"]
-        assert weight is not None
-        data = weight.detach()
+    data = linear.get_parameter("weight").detach() if changes is None else changes.edit(linear, "weight")
     return data.T if is_conv1d(linear) else data
 
 

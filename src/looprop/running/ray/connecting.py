@@ -48,9 +48,8 @@ def connected(address: str | None) -> Iterator[Any]:
 
 def check_address(address: str | None) -> None:
     """Raise within half a minute where no Ray cluster answers."""
-    if address in (None, "", "auto", "local"):
+    if address is None or address in ("", "auto", "local"):
         return
-    assert address is not None
     if "://" in address:
         raise ClusterError(
             f"address {address!r} is for Ray Client; expected host:port of the head of a cluster, from one of its "

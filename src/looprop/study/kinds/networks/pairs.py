@@ -19,7 +19,7 @@ from looprop.inputs.mnist import load_mnist
 from looprop.metrics import correlate
 from looprop.models.loading import adapt_module
 from looprop.running.parts import Row
-from looprop.study.experiments import AUDIT_CASES
+from looprop.study.kinds import AUDIT_CASES
 from looprop.study.kinds.networks.training import LinearAttention, draw_digits, reordered, train
 
 Implementation = nn.Module | Callable[[Tensor], Tensor]

@@ -9,7 +9,7 @@ networks/<name of the recipe>/... where a run has several.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -77,13 +77,8 @@ class LinearAttention(nn.Module):
 
 def reordered(network: LinearAttention, order: Order) -> LinearAttention:
     """The same weights in the other order of multiplication."""
-    twin = LinearAttention(
-        order,
-        pixels=network.pixels,
-        width=network.width,
-        positions=network.positions,
-        pooled=network.pooled,
-    )
+    build = {name: getattr(network, name) for name in ("pixels", "width", "positions", "pooled")}
+    twin = LinearAttention(order, **build)
     twin.load_state_dict(network.state_dict())
     return twin.eval()
 
@@ -91,10 +86,6 @@ def reordered(network: LinearAttention, order: Order) -> LinearAttention:
 LEARNING_RATE = 1e-3
 FOLDER = "networks"
 """Where they are kept in a run folder."""
-MEAN, DEVIATION = 0.1307, 0.3081
-"""Of MNIST's training pixels, as everyone uses them to standardise."""
-
-Scale = Literal["unit", "standard"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,46 +116,35 @@ def draw_digits(digits: Digits, *, limit: int | None, seed: int) -> DrawnDigits:
     return DrawnDigits(digits.split, [names[i] for i in chosen], shrink(digits.images[chosen]), len(digits))
 
 
-def shrink(images: NDArray[np.uint8], *, side: int = SIDE) -> Tensor:
-    """Grey levels (N, 28, 28) as pixels in [0, 1] at (N, side * side): antialiased bilinear resize."""
+def shrink(images: NDArray[np.uint8]) -> Tensor:
+    """Grey levels (N, 28, 28) as pixels in [0, 1] at (N, 14 * 14): antialiased bilinear resize."""
     pixels = torch.from_numpy(images.astype(np.float32) / 255.0)[:, None]
-    small = nn.functional.interpolate(pixels, size=(side, side), mode="bilinear", antialias=True, align_corners=False)
+    small = nn.functional.interpolate(pixels, size=(SIDE, SIDE), mode="bilinear", antialias=True, align_corners=False)
     return small.flatten(1)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network of RQ1 is built and trained; the paper leaves all but the number of epochs open.
+    """How a network of RQ1 is trained; the paper leaves all but the number of epochs open. batch: digits to a step.
 
-    positions, pooled: as in `LinearAttention`. scale: pixels from 0 to 1, or standardised with MNIST's mean and
-    deviation. batch: digits to a step.
+    A subclass may build another network, and scale its pixels.
     """
 
-    positions: bool = False
-    pooled: bool = False
-    scale: Scale = "unit"
     batch: int = 64
     epochs: int = 5
 
     def __post_init__(self) -> None:
-        if self.scale not in get_args(Scale):
-            raise UnknownNameError("scale", str(self.scale), get_args(Scale))
         for name in ("batch", "epochs"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 1:
                 raise DataError(f"{name} must be an integer >= 1, got {getattr(self, name)!r}")
 
     def network(self) -> LinearAttention:
         """One with random weights, in the order kv_first, which is the cheaper one: the weights serve both."""
-        return LinearAttention("kv_first", positions=self.positions, pooled=self.pooled)
+        return LinearAttention("kv_first")
 
     def scaled(self, pixels: Tensor) -> Tensor:
         """Pixels from 0 to 1 as the network takes them."""
-        return (pixels - MEAN) / DEVIATION if self.scale == "standard" else pixels
-
-    @property
-    def black(self) -> float:
-        """What a black pixel is to the network."""
-        return -MEAN / DEVIATION if self.scale == "standard" else 0.0
+        return pixels
 
 
 PLAIN = Recipe()
