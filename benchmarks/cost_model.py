@@ -45,7 +45,7 @@ class Size:
         return 2 * self.parameters * tokens + 4 * self.layers * self.width * tokens**2
 
     def gigabytes(self, positions: int, *, element: int = 4) -> float:
-        """Weights, and what a batch of so many positions holds at once (see `looprop.running.ray.sending`)."""
+        """Weights, and what a batch of so many positions holds at once (see `looprop.running.ray.workers`)."""
         return element * (self.parameters + self.embedding + positions * (10 * self.width + 3 * self.inner)) / 1e9
 
 

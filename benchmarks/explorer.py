@@ -25,10 +25,8 @@ from typing import Any
 
 from benchmarks.common import RESULTS, machine, write_json
 from looprop.methods.registry import make_method
-from looprop.serving.app import Explorer
-from looprop.serving.guard import new_token
-from looprop.serving.listening import address_of, bound_socket
-from looprop.serving.running import server
+from looprop.serving.app import Explorer, server
+from looprop.serving.guard import address_of, bound_socket, new_token
 from looprop.workbench import load
 
 ROOT = Path(__file__).parents[1]

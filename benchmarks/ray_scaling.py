@@ -34,8 +34,8 @@ from benchmarks.cost_model import SIZES
 from looprop.evaluation.example import Row, Task, evaluate_example
 from looprop.evaluation.setup import Setup
 from looprop.running.missing import run_missing
-from looprop.running.opening import open_store
 from looprop.running.ray.engine import RayEngine, RayRun
+from looprop.running.store import open_store
 
 WORDS = "the film is not very good but a great plot and dull acting make it one of the best of its year".split()
 

@@ -10,13 +10,13 @@ The bar: at most a fifth of the CPU time, the same correlations to 1e-6 (with 2,
 
 import torch
 from experiments.readings.measuring import BlockTask, measure_block
+from experiments.readings.reading import Reading
 
 from benchmarks.common import RESULTS, machine, take_turns, write_json
 from looprop.evaluation.setup import Setup
 from looprop.running.parts import Row
-from looprop.study.kinds.networks.linear_attention import SIDE
 from looprop.study.kinds.networks.pairs import LEFT, RIGHT, PairTask, measure_pair
-from looprop.study.kinds.networks.training import Recipe
+from looprop.study.kinds.networks.training import SIDE
 
 IMAGES = 40
 BAR = 1 / 5
@@ -50,7 +50,7 @@ def main() -> None:
     """Measure and write."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    recipe = Recipe()
+    recipe = Reading()
     network, pixels = recipe.network().eval(), torch.rand(IMAGES, SIDE * SIDE)
     tasks = [PairTask(f"seed 0/{i}", image, seed=0) for i, image in enumerate(pixels)]
     block = BlockTask("block", pixels, reading="plain", seed=0)

@@ -19,8 +19,7 @@ import looprop
 from browser import Browser
 from looprop.inputs import load_mnist
 from looprop.serving.app import Explorer
-from looprop.serving.guard import new_token
-from looprop.serving.listening import address_of
+from looprop.serving.guard import address_of, new_token
 from serving.conftest import serving
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"

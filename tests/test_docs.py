@@ -21,8 +21,7 @@ from website.staging import navigation
 import tiny_heads
 import zoo
 from looprop.cli.main import app
-from looprop.methods import registry
-from looprop.methods.registry import CATALOGUE
+from looprop.methods import names
 from looprop.metrics import base as metrics
 from looprop.propagation.rules import base as rules
 from looprop.study import parse_spec
@@ -86,7 +85,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def own_registries() -> Iterator[None]:
     """Pages register methods, metrics and rules of their own, which other tests must not find."""
-    registries: list[dict[str, Any]] = [registry.REGISTERED, metrics._METRICS, rules.ENTERED]
+    registries: list[dict[str, Any]] = [names.REGISTERED, metrics._METRICS, rules.ENTERED]
     before = [dict(each) for each in registries]
     yield
     for each, entries in zip(registries, before, strict=True):

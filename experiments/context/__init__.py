@@ -10,7 +10,7 @@ from looprop.models.loading import load_adapter
 from looprop.running.missing import Work
 from looprop.running.model_identity import model_identity
 from looprop.study import About, Grid, Job, JudgedClaim, Kind, Options, Run, Spec
-from looprop.study.kinds.texts.job import PAPER
+from looprop.study.kinds.texts import PAPER
 
 from .claims import context_claims
 from .measuring import GENERATED, AnswerTask, measure_answer

@@ -8,8 +8,7 @@ import numpy as np
 from looprop.metrics import bootstrap_mean
 from looprop.running.parts import Row
 from looprop.study import Grid, Measured, Run
-from looprop.study.report.grids import Cells
-from looprop.study.report.names import name_of
+from looprop.study.report.grids import Cells, name_of
 
 from .measuring import GENERATED, GIVEN, MEASURES
 from .methods import ABLATIONS

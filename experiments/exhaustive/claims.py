@@ -6,8 +6,7 @@ from looprop.evaluation.summary import by_method
 from looprop.metrics import bootstrap_mean
 from looprop.running.parts import Row
 from looprop.study import JudgedClaim, Run
-from looprop.study.claims import HARDLY, with_interval
-from looprop.study.published import published
+from looprop.study.claims import HARDLY, published, with_interval
 
 from .measuring import OF_POSITIVE, OWN
 from .tables import PAPER_MODEL, ROUNDING, values_of

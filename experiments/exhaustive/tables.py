@@ -8,8 +8,7 @@ from looprop.evaluation.summary import by_method
 from looprop.metrics import bootstrap_mean
 from looprop.running.parts import Row
 from looprop.study import Grid, Measured, Run
-from looprop.study.report.grids import Cells
-from looprop.study.report.names import name_of
+from looprop.study.report.grids import Cells, name_of
 
 PAPER_MODEL = "bert-base-uncased-SST-2"
 """textattack/bert-base-uncased-SST-2, the model of the paper's study of SST."""

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from looprop.running.parts import Row
 from looprop.study import Grid, JudgedClaim, Measured, Run
-from looprop.study.report.grids import Cells
-from looprop.study.report.names import name_of
+from looprop.study.report.grids import Cells, name_of
 
 from .case import KNOWN, PlantedCase, numbers, spelt
 from .measuring import SAME

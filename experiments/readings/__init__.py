@@ -1,36 +1,23 @@
 """Readings (RQ1): table 1 over a declared grid of everything that the paper leaves open."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from looprop.errors import DataError
 from looprop.inputs.mnist import load_mnist
 from looprop.progress import progress_bar
 from looprop.running.missing import Work
 from looprop.study import About, Grid, Job, JudgedClaim, Kind, Options, Picture, Run, Spec
-from looprop.study.kinds.networks.training import Recipe, draw_digits, trained
+from looprop.study.kinds.networks.training import draw_digits, trained
 
 from .claims import reading_claims
 from .figure import readings_figure
 from .measuring import BlockTask, measure_block
+from .reading import Reading
 from .tables import reading_tables
 
 BLOCK = 500
 """Images to a task."""
-
-
-@dataclass(frozen=True)
-class Reading(Recipe):
-    """One way to build and train the networks, and on how many of them."""
-
-    seeds: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if type(self.seeds) is not int or self.seeds < 1:
-            raise DataError(f"seeds must be an integer >= 1, got {self.seeds!r}")
 
 
 class Readings(Kind):

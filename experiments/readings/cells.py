@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from looprop.running.parts import Row
-from looprop.study.published import published
+from looprop.study.claims import published
 
 from .measuring import EPSILONS, ZEROS
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
+from looprop.study.kinds.networks.training import LinearAttention, reordered
 from looprop.tensors import attribute
 
 Maps = NDArray[np.float64]

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from looprop.running.parts import Row
 from looprop.study import Task
-from looprop.study.kinds.networks.linear_attention import LinearAttention
-from looprop.study.kinds.networks.training import Recipe
+from looprop.study.kinds.networks.training import LinearAttention
 
 from .maps import Maps, attnlrp_both, integrated_gradients, leave_one_out
+from .reading import Reading
 
 ZEROS = ("zero", "black")
 """What a removed pixel, or the start of the line, becomes: the network's 0, or raw black."""
@@ -31,13 +31,13 @@ class BlockTask(Task):
     seed: int = 0
 
 
-def zeros_of(recipe: Recipe) -> dict[str, float]:
+def zeros_of(recipe: Reading) -> dict[str, float]:
     """What each zero is to a network; where pixels run from 0 to 1 both are one."""
     return {"zero": 0.0} if recipe.black == 0 else {"zero": 0.0, "black": recipe.black}
 
 
 def measure_block(
-    networks: Mapping[tuple[str, int], LinearAttention], recipes: Mapping[str, Recipe], task: BlockTask
+    networks: Mapping[tuple[str, int], LinearAttention], recipes: Mapping[str, Reading], task: BlockTask
 ) -> list[Row]:
     """One row per pair of maps and choice: the mean of r over the block, raw and of maps divided by their sums."""
     network, pixels = networks[task.reading, task.seed], task.item

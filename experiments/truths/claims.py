@@ -14,7 +14,7 @@ from looprop.naming import split_name
 from looprop.running.parts import Row
 from looprop.study import JudgedClaim, Run
 from looprop.study.claims import ALPHA, with_interval
-from looprop.study.report.names import name_of
+from looprop.study.report.grids import name_of
 
 from .measuring import METRICS
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from looprop.display.figures import QUIET, style
 from looprop.naming import split_name
 from looprop.study import Run
-from looprop.study.report.names import name_of
+from looprop.study.report.grids import name_of
 
 from .measuring import METRICS
 

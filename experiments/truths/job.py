@@ -15,7 +15,7 @@ from looprop.naming import split_name
 from looprop.running.missing import Work
 from looprop.running.model_identity import model_identity
 from looprop.study import About, Job, Options, Spec
-from looprop.study.kinds.texts.job import PAPER, TextSource, choose_source, data_identity, layers_of
+from looprop.study.kinds.texts import PAPER, TextSource, choose_source, data_identity, layers_of
 from looprop.study.kinds.texts.layers import only_layer
 
 from .known import read_known

@@ -9,8 +9,7 @@ from looprop.evaluation.summary import by_method
 from looprop.metrics import bootstrap_mean
 from looprop.running.parts import Row
 from looprop.study import Grid, Measured, Run
-from looprop.study.report.grids import Cells
-from looprop.study.report.names import name_of
+from looprop.study.report.grids import Cells, name_of
 
 from .claims import closeness, layer_plans_of
 from .measuring import METRICS, REFERENCES

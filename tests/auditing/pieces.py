@@ -12,8 +12,7 @@ from torch import Tensor, nn
 import looprop
 import zoo
 from looprop.auditing import Model, Places, Rewrite
-from looprop.auditing.rewrites.base import make_rewrites
-from looprop.auditing.rewrites.changes import undone
+from looprop.auditing.rewrites.base import make_rewrites, undone
 from looprop.auditing.rewrites.observing import observe
 from tiny import wordpiece
 

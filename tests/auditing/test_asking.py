@@ -41,7 +41,7 @@ def test_an_input_of_another_answer_under_the_engine_is_refused_wherever_it_stan
         return [new_subject(adapter, each, Target((1,), "1"), partition(each)) for each in found]
 
     methods = {"cp-lrp": make_method("cp-lrp")}
-    assert not ask_all(methods, subjects(8, 10, 12), batch=False)["cp-lrp"].failed
+    assert not ask_all(methods, subjects(8, 10, 12), batch=False)["cp-lrp"].error
     said = ask_all(methods, subjects(8, 9, 10), batch=False)["cp-lrp"]
-    assert said.failed
+    assert said.error
     assert "under the engine" in str(said.error)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from auditing.pieces import bench, outside
 from looprop.auditing.checks import layers_from_the_end, shift_input, shuffle
-from looprop.auditing.rewrites.changes import undone
+from looprop.auditing.rewrites.base import undone
 from looprop.auditing.rewrites.observing import observe
 from looprop.models.adapter import Adapter
 from looprop.models.subject import bind

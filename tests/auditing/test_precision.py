@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from looprop.auditing.precision import FullPrecision
+from looprop.auditing.original import FullPrecision
 
 CASTS: dict[str, Callable[[Tensor], Tensor]] = {
     "float()": lambda x: x.float(),

@@ -13,7 +13,7 @@ from looprop import Plan
 from looprop.auditing.catalogue import CATALOGUE, check_rewrites
 from looprop.auditing.rewrites.base import make_rewrites
 from looprop.errors import UnknownNameError
-from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
+from looprop.study.kinds.networks.training import LinearAttention, reordered
 
 HEADS = ("qk-rescaled", "vo-turned", "heads-permuted")
 DOUBLE = torch.float64

@@ -14,8 +14,8 @@ import looprop
 import tiny
 import zoo
 from looprop import Plan, relevance
-from looprop.auditing.precision import in_float64
-from looprop.auditing.slopes import slope_gap
+from looprop.auditing.checks import slope_gap
+from looprop.auditing.original import in_float64
 from looprop.errors import InputError, LoopropError
 from looprop.methods.attnlrp import AttnLRP
 from looprop.methods.base import Attribution

@@ -9,8 +9,7 @@ from typing import get_args
 import pytest
 
 from cli.conftest import Run
-from looprop.auditing.result import Audit
-from looprop.auditing.verdicts import MethodVerdict, said_of, sign_of
+from looprop.auditing.result import Audit, MethodVerdict, said_of, sign_of
 from looprop.cli import evaluating, explaining
 from looprop.estimating import estimate_run, spoken, stated_cost
 from looprop.methods.ig import Baseline

@@ -12,7 +12,7 @@ from looprop.display.data import Cell, Column, Strip
 from looprop.display.html import card, page, table
 from looprop.display.strips import View, comparison_page, explanation_page
 from looprop.study.report.grids import Grid, Measured
-from looprop.study.report.html import to_html
+from looprop.study.report.writing import to_html
 
 pytestmark = pytest.mark.browser
 KEPT = Path(__file__).parents[2] / "results" / "audit" / "embedded.json"

@@ -15,7 +15,7 @@ from looprop.errors import DataError
 from looprop.evaluation import METRICS
 from looprop.inputs.examples import Dataset, Example
 from looprop.running import run_missing
-from looprop.running.opening import open_store
+from looprop.running.store import open_store
 from looprop.study import read_run, reproduce
 from looprop.workbench import Workbench
 

@@ -81,7 +81,7 @@ def test_activations_and_gates_are_the_gradient_and_norms_are_held() -> None:
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "gemma3", "deberta-v2", "mpnet"])
 def test_the_surrogate_has_the_slope(family: str) -> None:
     """Softmax at a temperature is the derivative of something: of what the audit measures."""
-    from looprop.auditing.slopes import slope_gap
+    from looprop.auditing.checks import slope_gap
 
     subject, method = subject_of(family), make_method("gim")
     (found,) = method.attribute([subject])

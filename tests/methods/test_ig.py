@@ -12,8 +12,7 @@ from torch import Tensor, nn
 import tiny
 import zoo
 from looprop.errors import InputError, ModelError, RuleError, UnknownNameError
-from looprop.methods.ig import IntegratedGradients, IntegratedGradientsWarning
-from looprop.methods.parts.line import Line
+from looprop.methods.ig import IntegratedGradients, IntegratedGradientsWarning, Line
 from looprop.methods.registry import make_method
 from looprop.models.encoded import partition
 from looprop.models.heads.text_classifier import TextClassifier

@@ -21,7 +21,7 @@ from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.subject import Subject, bind
 from looprop.models.tensor_module import TensorModule
 from looprop.removal.value import SetFunction
-from looprop.running.ray.sending import positions_that_fit
+from looprop.running.ray.workers import positions_that_fit
 from looprop.workbench import Workbench, load
 from removal.naive import MASK, PAD, curves, everything, kept_positions, leave_one_out, one_by_one, subject_of, value_of
 

@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from looprop.running.missing import run_missing
-from looprop.running.opening import open_store
 from looprop.running.parts import Row
-from looprop.running.store import read_store
+from looprop.running.store import open_store, read_store
 
 EXAMPLES = 8
 PER_PART = 2

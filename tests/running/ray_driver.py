@@ -10,7 +10,7 @@ from evaluation.tiny import many_tasks
 from looprop.models.loading import load_adapter
 from looprop.running.engines import get_engine
 from looprop.running.missing import run_missing
-from looprop.running.opening import open_store
+from looprop.running.store import open_store
 from running.slow_work import slow_work
 
 

@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from looprop.errors import DataError
-from looprop.running.opening import open_store
 from looprop.running.parts import part_name
-from looprop.running.store import read_store
+from looprop.running.store import open_store, read_store
 
 IDENTITY = {"spec": {"name": "x"}, "seed": 0}
 

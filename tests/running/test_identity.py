@@ -13,10 +13,10 @@ from evaluation.tiny import save_tiny, tiny_model, tiny_tokenizer
 from looprop.errors import ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.loading import load_adapter
-from looprop.running.identity import compare, plain
+from looprop.running.manifest import compare, plain
 from looprop.running.model_identity import model_identity
-from looprop.running.opening import OldManifestWarning, open_store
-from looprop.running.ray.sending import load_again
+from looprop.running.ray.workers import load_again
+from looprop.running.store import OldManifestWarning, open_store
 from looprop.workbench import Workbench
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from looprop.errors import DataError
-from looprop.running.lock import locked
-from looprop.running.opening import open_store
-from looprop.running.store import Store
+from looprop.running.inside import locked
+from looprop.running.store import Store, open_store
 
 SOURCES = sorted((Path(__file__).parents[2] / "src" / "looprop").rglob("*.py"))
 IDENTITY = {"spec": "x"}
@@ -19,7 +18,7 @@ IDENTITY = {"spec": "x"}
 HOLD = """
 import sys
 from pathlib import Path
-from looprop.running.lock import locked
+from looprop.running.inside import locked
 with locked(Path(sys.argv[1]) / "lock"):
     print("held", flush=True)
     sys.stdin.read()
@@ -29,7 +28,7 @@ CONTEND = """
 import os, sys
 from pathlib import Path
 from looprop.errors import DataError
-from looprop.running.lock import locked
+from looprop.running.inside import locked
 folder, left = Path(sys.argv[1]), int(sys.argv[2])
 while left:
     try:

@@ -24,11 +24,10 @@ from looprop.evaluation.evaluate import evaluate
 from looprop.models.loading import load_adapter
 from looprop.running.engines import get_engine
 from looprop.running.missing import run_missing
-from looprop.running.opening import open_store
 from looprop.running.parts import Row
 from looprop.running.ray import connecting
 from looprop.running.ray.engine import RayEngine
-from looprop.running.store import read_store
+from looprop.running.store import open_store, read_store
 from looprop.study import read_run, reproduce
 from looprop.workbench import load
 from running.slow_work import computed, slow_work

@@ -12,8 +12,8 @@ from looprop.errors import ClusterError, InputError, ShardError
 from looprop.evaluation.example import Task
 from looprop.running.engines import engine_names, get_engine
 from looprop.running.ray import shards as module
-from looprop.running.ray.accounts import Accounts
 from looprop.running.ray.connecting import WorkerSize, check_address
+from looprop.running.ray.engine import Accounts
 from looprop.running.ray.shards import ATTEMPTS, EXAMPLES, SECONDS, Shards, estimated_cost
 from looprop.running.ray.workers import ShardOutcome
 

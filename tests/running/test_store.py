@@ -9,8 +9,7 @@ import pytest
 
 from looprop.errors import DataError
 from looprop.running import store as module
-from looprop.running.opening import open_store
-from looprop.running.store import read_store
+from looprop.running.store import open_store, read_store
 
 HALF_A_PART = f".00002-{'ab' * 8}.parquet.{'0123' * 4}.tmp"
 IDENTITY = {"spec": {"name": "x", "seeds": 1}, "data": {"hash": "abc"}}

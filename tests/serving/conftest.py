@@ -22,10 +22,8 @@ from tiny import stir, tiny_decoder
 pytest.importorskip("starlette", reason="the explorer needs looprop[serve]")
 pytest.importorskip("uvicorn", reason="the explorer needs looprop[serve]")
 
-from looprop.serving.app import Explorer
-from looprop.serving.guard import cookie_name, new_token
-from looprop.serving.listening import address_of, bound_socket
-from looprop.serving.running import server
+from looprop.serving.app import Explorer, server
+from looprop.serving.guard import address_of, bound_socket, cookie_name, new_token
 
 
 @dataclass(frozen=True)

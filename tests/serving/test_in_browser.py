@@ -13,8 +13,7 @@ from PIL import Image
 
 import looprop
 from browser import Browser
-from looprop.serving.asked import Asked
-from looprop.serving.explaining import TOGETHER
+from looprop.serving.asked import TOGETHER, Asked
 from serving.conftest import Served, picture_file
 from serving.test_stopping import PATIENCE, given_up, until
 

@@ -13,8 +13,7 @@ import pytest
 from torch import nn
 
 from looprop.serving import app, worker
-from looprop.serving.asked import Asked
-from looprop.serving.explaining import TOGETHER
+from looprop.serving.asked import TOGETHER, Asked
 from looprop.serving.worker import Level
 from serving.conftest import Served
 

@@ -11,9 +11,9 @@ from looprop.study import Run, load_spec
 from looprop.study.claims import JudgedClaim
 from looprop.study.kinds.texts.claims import single_layer_gains
 from looprop.study.kinds.texts.layers import layer_plans
-from looprop.study.report.contents import Contents, claims_table, run_facts
-from looprop.study.report.html import html_report
+from looprop.study.report.grids import Contents, claims_table, run_facts
 from looprop.study.report.text import markdown_report
+from looprop.study.report.writing import html_report
 
 LAYERS, EXAMPLES = 4, 40
 

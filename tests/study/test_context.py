@@ -16,7 +16,7 @@ from looprop.errors import DataError, UnknownNameError
 from looprop.games.values import Floats, Sets, all_sets
 from looprop.models.loading import load_adapter
 from looprop.study import load_spec, parse_spec
-from looprop.study.job import Options
+from looprop.study.kind import Options
 from looprop.study.kinds import get_kind
 from looprop.workbench import Workbench
 from tiny import CHAT, tiny_decoder

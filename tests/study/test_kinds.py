@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from looprop.cli.main import app
 from looprop.errors import DataError, UnknownNameError
-from looprop.study import experiment_names, experiments, load_kind, parse_spec, read_run, reproduce, write_report
+from looprop.study import experiment_names, kinds, load_kind, parse_spec, read_run, reproduce, write_report
 from looprop.study.kinds import get_kind, kind_names
 from study.own_kind import SPEC, write_own_kind
 
@@ -37,7 +37,7 @@ def squares(tmp_path: Path) -> Path:
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As installed from a wheel: no clone around the package."""
-    monkeypatch.setattr(experiments, "_ROOT", tmp_path)
+    monkeypatch.setattr(kinds, "_ROOT", tmp_path)
 
 
 def looprop(*arguments: str | Path) -> tuple[int, str]:

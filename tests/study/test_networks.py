@@ -15,10 +15,17 @@ from looprop.inputs.mnist import load_mnist
 from looprop.propagation import reference
 from looprop.running.parts import Row
 from looprop.study import Run, load_spec, parse_spec, reproduce, write_report
-from looprop.study.experiments import experiment_text
-from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
+from looprop.study.kinds import experiment_text
 from looprop.study.kinds.networks.pairs import LEFT, RIGHT, PairTask, by_seed, measure_pair, of_product, seed_means
-from looprop.study.kinds.networks.training import Recipe, accuracies, draw_digits, shrink, train
+from looprop.study.kinds.networks.training import (
+    LinearAttention,
+    Recipe,
+    accuracies,
+    draw_digits,
+    reordered,
+    shrink,
+    train,
+)
 from looprop.tensors import attribute
 
 

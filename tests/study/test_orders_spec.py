@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from looprop.errors import DataError
-from looprop.study.kinds.texts.job import choose_source
+from looprop.study.kinds.texts import choose_source
 from looprop.study.spec import parse_spec
 
 HEAD = "name: mine\nkind: texts\nquestion: which?\nmethods: [random]\nmetrics: [naopc]\n"

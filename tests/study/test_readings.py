@@ -8,14 +8,14 @@ import torch
 from experiments.readings.cells import NAMES, NUMBERS, Cell, Choices, cells_of, effects, printed
 from experiments.readings.maps import attnlrp_both, integrated_gradients, leave_one_out
 from experiments.readings.measuring import agreement, zeros_of
+from experiments.readings.reading import DEVIATION, MEAN, Reading
 from scipy import stats
 from torch import Tensor
 
 from looprop.errors import DataError, UnknownNameError
 from looprop.study import parse_spec, read_run, reproduce, write_report
-from looprop.study.experiments import experiment_text
-from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
-from looprop.study.kinds.networks.training import DEVIATION, MEAN, Recipe
+from looprop.study.kinds import experiment_text
+from looprop.study.kinds.networks.training import LinearAttention, reordered
 from looprop.tensors import attribute
 
 ROOT = Path(__file__).parents[2]
@@ -92,14 +92,14 @@ def test_agreement_is_the_mean_of_scipys_r_and_turns_with_the_signs_of_sums() ->
 
 
 def test_what_black_is_to_a_network() -> None:
-    standard = Recipe(scale="standard")
-    assert zeros_of(Recipe()) == {"zero": 0.0}
+    standard = Reading(scale="standard")
+    assert zeros_of(Reading()) == {"zero": 0.0}
     assert zeros_of(standard) == {"zero": 0.0, "black": -MEAN / DEVIATION}
     assert float(standard.scaled(torch.zeros(1))) == pytest.approx(standard.black)
     with pytest.raises(UnknownNameError, match="scale"):
-        Recipe(scale="other")  # type: ignore[arg-type]
+        Reading(scale="other")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="batch"):
-        Recipe(batch=0)
+        Reading(batch=0)
 
 
 def rows_of(reading: str, seed: int, **numbers: float) -> list[dict[str, object]]:

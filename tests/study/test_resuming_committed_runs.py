@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from looprop.running import OldManifestWarning
-from looprop.running.identity import compare
+from looprop.running.manifest import compare
 from looprop.study import load_spec, read_run, reproduce
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -7,9 +7,9 @@ import yaml
 
 from looprop.errors import DataError, LoopropError, UnknownNameError
 from looprop.study import experiment_names, load_spec, parse_spec
-from looprop.study.experiments import experiment_text
+from looprop.study.claims import PAPER_LAYERS, published, published_tables
+from looprop.study.kinds import experiment_text
 from looprop.study.kinds.texts.layers import layer_plans
-from looprop.study.published import PAPER_LAYERS, published, published_tables
 
 GOOD = "name: mine\nkind: texts\nquestion: which?\ndata: {sst2: {split: dev}}\nmethods: [loo, cp-lrp]\n"
 

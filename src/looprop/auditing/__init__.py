@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
-    from looprop.auditing.precision import AuditPrecision as AuditPrecision
+    from looprop.auditing.original import AuditPrecision as AuditPrecision
     from looprop.auditing.result import (
         Attempt as Attempt,
         Audit as Audit,
         Checks as Checks,
+        MethodVerdict as MethodVerdict,
         RewriteEffect as RewriteEffect,
     )
-    from looprop.auditing.rewrites.base import Model as Model, Places as Places, Rewrite as Rewrite
-    from looprop.auditing.rewrites.changes import Changes as Changes
-    from looprop.auditing.verdicts import MethodVerdict as MethodVerdict
+    from looprop.auditing.rewrites.base import (
+        Changes as Changes,
+        Model as Model,
+        Places as Places,
+        Rewrite as Rewrite,
+    )
 
 # Imported when first used, so that `looprop --help` does not wait for torch.
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "precision": "AuditPrecision",
-        "result": "Attempt Audit Checks RewriteEffect",
-        "rewrites.base": "Model Places Rewrite",
-        "rewrites.changes": "Changes",
-        "verdicts": "MethodVerdict",
+        "original": "AuditPrecision",
+        "result": "Attempt Audit Checks MethodVerdict RewriteEffect",
+        "rewrites.base": "Changes Model Places Rewrite",
     },
 )

@@ -1,31 +1,35 @@
 """`looprop.audit`: does an explanation depend on how the model is written?
 
-Ask the methods about the model as it is (`original`), then about each rewrite of it, here or on an engine
-(`spreading`), and return everything as one `Audit`.
+Ask the methods about the model as it is (`original`), then about each rewrite of it, and return everything as one
+`Audit`, with its manifest. The parts of an audit, every rewrite and the sanity checks, may be computed by an engine.
+All are compared with the `Original`. In this process it is made once; it is not sent to others, where each process
+makes its own from the same setup and so gets the same numbers.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from torch import Tensor, nn
 
-from looprop.auditing.catalogue import steps
-from looprop.auditing.manifest import Manifest
-from looprop.auditing.original import AuditSetup, Step, make_methods
-from looprop.auditing.precision import AuditPrecision
-from looprop.auditing.result import Audit
+from looprop.auditing.catalogue import CHECKED, steps
+from looprop.auditing.original import SANITY_CHECKS, AuditPrecision, AuditSetup, Original, Step, Trial, make_methods
+from looprop.auditing.result import Attempt, Audit, Checks
 from looprop.auditing.rewrites.base import Rewrite, make_rewrites
-from looprop.auditing.spreading import compute
-from looprop.errors import InputError, UnknownNameError
+from looprop.errors import ClusterError, InputError, ModelError, ShardError, UnknownNameError
 from looprop.inputs.examples import Dataset
 from looprop.methods.base import Method
 from looprop.methods.registry import CATALOGUE
+from looprop.models.cutting import cut_of
 from looprop.models.features import FeaturesLike
 from looprop.models.loading import adapt_module
+from looprop.models.subject import Subject
 from looprop.models.target import TargetLike
 from looprop.progress import progress_bar
-from looprop.running.engines import Engine
+from looprop.running.engines import Engine, Sharded, get_engine
+from looprop.running.provenance import hardware, now, versions, weights_hash
 from looprop.workbench import Workbench
 
 
@@ -71,19 +75,25 @@ def audit(
     own_title, items = _items(texts)
     title = title or own_title
     setup = AuditSetup(adapter, items, tuple(asked), precision, target, features, truncation)
-    with _stepping(title, steps(len(planned), checks=checks), show=progress, advance=advance) as step:
+    with progress_bar(title, steps(len(planned), checks=checks), show=progress) as one_more:
+
+        def step(what: str) -> None:
+            one_more()
+            if advance is not None:
+                advance(what)
+
         manifest = Manifest(setup, chosen)
         original = setup.original()
         step(planned[0].name if planned else "")
-        parts = compute(engine, setup, original, planned, checks=checks, step=step)
+        trials, checked, account = compute(engine, setup, original, planned, checks=checks, step=step)
         manifest.check_weights()
     return Audit(
-        tuple(trial.attempt for trial in parts.trials),
-        tuple(effect for trial in parts.trials for effect in trial.effects),
-        parts.checks if checks else original.base_checks(),
+        tuple(trial.attempt for trial in trials),
+        tuple(effect for trial in trials for effect in trial.effects),
+        checked if checks else original.base_checks(),
         title,
         original.tolerance,
-        manifest.about(original, checks=checks, account=parts.account),
+        manifest.about(original, checks=checks, account=account),
     )
 
 
@@ -113,14 +123,124 @@ def _items(texts: Dataset | Sequence[Any]) -> tuple[str, list[Any]]:
     return title, items
 
 
-@contextmanager
-def _stepping(title: str, total: int, *, show: bool, advance: Callable[[str], None] | None) -> Iterator[Step]:
-    """Show a progress bar of so many steps, and report each to the caller, too."""
-    with progress_bar(title, total, show=show) as one_more:
+class Manifest:
+    """The weights and the time before anything is computed, and the manifest afterwards."""
 
-        def step(what: str) -> None:
-            one_more()
-            if advance is not None:
-                advance(what)
+    def __init__(self, setup: AuditSetup, methods: Mapping[str, Method]) -> None:
+        self._setup = setup
+        self._options = {name: method.options for name, method in methods.items()}
+        self._started, self._processor, self._clock = now(), time.process_time(), time.perf_counter()
+        self._weights = weights_hash(setup.adapter.model)
 
-        yield step
+    def check_weights(self) -> None:
+        """Raise if the weights have changed."""
+        adapter = self._setup.adapter
+        if weights_hash(adapter.model) != self._weights:
+            raise ModelError(f"the audit has changed the weights of {adapter.name}: this is a fault of looprop")
+
+    def about(self, original: Original, *, checks: bool, account: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The manifest as plain data, with the time it took. account: which machines of an engine computed."""
+        adapter, features, subjects = self._setup.adapter, self._setup.features, original.subjects
+        about: dict[str, Any] = {
+            "model": adapter.name,
+            "class": type(adapter.model).__name__,
+            "parameters": sum(p.numel() for p in adapter.model.parameters()),
+            "weights": self._weights,
+            "inputs": len(subjects),
+            "checked_inputs": min(CHECKED, len(subjects)) if checks else 0,
+            "inputs_hash": _inputs_hash(subjects),
+            "features": features if isinstance(features, str) else "groups",
+            "precision": self._setup.precision,
+            "computed_in": str(original.dtype).removeprefix("torch."),
+            "started": self._started,
+            "seconds": round(time.perf_counter() - self._clock, 1),
+            "cpu_seconds": round(time.process_time() - self._processor, 1),
+            "versions": versions(),
+            "hardware": hardware(),
+            "options": self._options,
+        }
+        if cut := cut_of([subject.encoded.cut for subject in subjects]):
+            about["truncated"] = str(cut)
+        return about if account is None else {**about, "engine": account}
+
+
+def _inputs_hash(subjects: Sequence[Subject]) -> str:
+    total = hashlib.sha256()
+    for subject in subjects:
+        for name, value in sorted(subject.encoded.inputs.items()):
+            total.update(f"{name}:{value.dtype}:{tuple(value.shape)}:".encode())
+            total.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One rewrite, or the sanity checks. id: its name, by which an engine reports a failure."""
+
+    id: str
+    rewrite: Rewrite | None
+
+
+Done = Trial | tuple[Checks, ...]
+"""A finished part: the trial of a rewrite, or the checks of every method."""
+
+
+@dataclass
+class Desk:
+    """Computes parts of an audit."""
+
+    setup: AuditSetup
+    original: Original | None = None
+    step: Step = lambda what: None
+
+    def __call__(self, part: Part) -> Done:
+        if self.original is None:
+            self.original = self.setup.original()
+        if part.rewrite is None:
+            return self.original.checks(self.step)
+        return self.original.attempt(part.rewrite)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Desk, (self.setup,)
+
+
+def compute(
+    engine: str | Engine,
+    setup: AuditSetup,
+    original: Original,
+    rewrites: Sequence[Rewrite],
+    *,
+    checks: bool,
+    step: Step,
+) -> tuple[list[Trial], tuple[Checks, ...], dict[str, Any] | None]:
+    """Compute all parts of an audit on an engine. A rewrite that fails again and again is refused.
+
+    Trials come in the order of the rewrites; then the checks, none where none were wanted; then which machines
+    computed, if the engine reports that.
+    """
+    parts = [*(Part(rewrite.name, rewrite) for rewrite in rewrites), *([Part(SANITY_CHECKS, None)] if checks else [])]
+    here = engine == "local"
+    desk = Desk(setup, original, step) if here else Desk(setup, original)
+    # Elsewhere the checks begin first, since they take longest.
+    results = get_engine(engine)(desk, parts if here else parts[::-1])
+    trials: dict[str, Trial] = {}
+    checked: tuple[Checks, ...] = ()
+    following = iter([*(part.id for part in parts[1:]), ""])
+    try:
+        for done in results:
+            if isinstance(done, Trial):
+                trials[done.attempt.rewrite] = done
+                step(next(following) if here else done.attempt.rewrite)
+            else:
+                checked = done
+                if not here:
+                    step(SANITY_CHECKS)
+    except ShardError as error:
+        if SANITY_CHECKS in error.failed:
+            reason = f"the sanity checks failed {error.attempts} times: {error.failed[SANITY_CHECKS]}"
+            raise ClusterError(reason) from error
+        summaries = {rewrite.name: rewrite.summary for rewrite in rewrites}
+        for name, reason in error.failed.items():
+            trials[name] = Trial(Attempt(name, summaries[name], status="refused", reason=reason))
+    account = results.account() if isinstance(results, Sharded) else None
+    return [trials[rewrite.name] for rewrite in rewrites], checked, account

@@ -21,9 +21,9 @@ class RewriteEntry:
 CATALOGUE = {
     name: RewriteEntry(name, place, summary)
     for name, place, summary in (
-        ("reassociated", "products.Reassociated", "consecutive products in the other order: (a b) c as a (b c)"),
-        ("scale-moved", "products.ScaleMoved", "the scale of a product of two activations moved into its first factor"),
-        ("attention-unfused", "kernels.AttentionUnfused", "fused attention written out, written-out attention fused"),
+        ("reassociated", "calls.Reassociated", "consecutive products in the other order: (a b) c as a (b c)"),
+        ("scale-moved", "calls.ScaleMoved", "the scale of a product of two activations moved into its first factor"),
+        ("attention-unfused", "calls.AttentionUnfused", "fused attention written out, written-out attention fused"),
         ("qk-rescaled", "heads.QueryKeyRescaled", "queries times a, keys times 1 / a, another a for every head"),
         (
             "vo-turned",
@@ -39,11 +39,11 @@ CATALOGUE = {
         ),
         ("linear-split", "linears.LinearSplit", "every linear layer as a product of two"),
         ("linear-merged", "linears.LinearMerged", "two linear layers in a row as one"),
-        ("norm-folded", "norms.NormFolded", "the gain of a norm folded into the linear layers that read it"),
-        ("norm-split", "norms.NormSplit", "gain and bias of a norm as a linear layer of their own"),
+        ("norm-folded", "linears.NormFolded", "the gain of a norm folded into the linear layers that read it"),
+        ("norm-split", "linears.NormSplit", "gain and bias of a norm as a linear layer of their own"),
         (
             "batchnorm-folded",
-            "norms.BatchNormFolded",
+            "linears.BatchNormFolded",
             "batch norm folded into the convolution or linear layer before it",
         ),
         ("relu-rescaled", "relus.ReluRescaled", "units before a ReLU times a > 0, what reads them times 1 / a"),

@@ -1,33 +1,68 @@
 """The model as it is, with its behaviour and every method's answers: the reference for all rewrites.
 
-Methods are asked about a changed model through an adapter with an empty ledger, and every change is undone before the
-next.
+By default it is a copy that computes in float64 throughout, so that what differs differs because of the method and not
+because of rounding. Methods are asked about a changed model through an adapter with an empty ledger, and every change
+is undone before the next.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
-from looprop.auditing.asking import Agreement, MethodAnswer, ask_all, compare
+from looprop.auditing.asking import SAME_FUNCTION, Agreement, MethodAnswer, ask_all, behaviour, compare, deviations
 from looprop.auditing.catalogue import CHECKED, STAGES
-from looprop.auditing.checks import layers_from_the_end, residual, shift_input, shuffle
-from looprop.auditing.precision import AuditPrecision, doubled, in_float64
-from looprop.auditing.proof import Behaviour, behaviour, prove
+from looprop.auditing.checks import layers_from_the_end, residual, shift_input, shuffle, slope_gap
 from looprop.auditing.result import Attempt, Checks, RewriteEffect
-from looprop.auditing.rewrites.base import Model, Rewrite
-from looprop.auditing.rewrites.changes import Changes, undone
+from looprop.auditing.rewrites.base import Changes, Model, Rewrite, undone
 from looprop.auditing.rewrites.observing import observe
-from looprop.auditing.slopes import slope_gap
-from looprop.errors import LoopropError
+from looprop.errors import LoopropError, ModelError
+from looprop.intercept.mode import InterceptMode
 from looprop.methods.base import Method
 from looprop.methods.registry import make_method
 from looprop.models.adapter import Adapter
 from looprop.models.features import FeaturesLike
 from looprop.models.subject import Subject, bind
 from looprop.models.target import TargetLike
+
+AuditPrecision = Literal["float64", "model"]
+"""The model of an audit: a copy that computes in float64, or the model itself, as it is."""
+
+# These take a dtype by position; everything else by name.
+_CASTS = frozenset({"to", "type"})
+
+
+class FullPrecision(InterceptMode):
+    """Models cast to float32 in places (norms, softmax, rotary tables): here those casts are to float64."""
+
+    def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name == "float":
+            function = Tensor.double
+        elif name in _CASTS:
+            args = tuple(torch.float64 if a is torch.float32 else a for a in args)
+        if kwargs.get("dtype") is torch.float32:
+            kwargs = {**kwargs, "dtype": torch.float64}
+        return function(*args, **kwargs)
+
+
+def in_float64(adapter: Adapter) -> Adapter:
+    """An adapter of a copy of the model that computes in float64. The model itself is not touched."""
+    try:
+        model = deepcopy(adapter.model).double()
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        raise ModelError(f"{adapter.name} cannot be copied ({error}): use precision='model'") from error
+    Changes().run_under(model, FullPrecision)
+    return adapter.renewed(model)
+
+
+def doubled(value: Any) -> Any:
+    """Floating-point inputs in float64, everything else as it is."""
+    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+
 
 SANITY_CHECKS = "sanity checks"
 
@@ -74,14 +109,18 @@ class Trial:
     effects: tuple[RewriteEffect, ...] = ()
 
 
+def _for(dtype: torch.dtype, tolerances: Mapping[torch.dtype, float]) -> float:
+    return tolerances.get(dtype, tolerances[torch.float32])
+
+
 class Original:
     """The model as it is, ready to be rewritten and checked."""
 
     def __init__(self, adapter: Adapter, subjects: list[Subject], methods: dict[str, Method]) -> None:
         self.adapter, self.subjects, self.methods = adapter, subjects, methods
-        self.behaviour: list[Behaviour] = behaviour(subjects)
+        self.behaviour = behaviour(subjects)
         self.dtype = self.behaviour[0].logits.dtype
-        self.tolerance = SAME_EXPLANATION.get(self.dtype, SAME_EXPLANATION[torch.float32])
+        self.tolerance = _for(self.dtype, SAME_EXPLANATION)
         self.observed = observe(adapter.model, self._run)
         self.model = Model(adapter.model, self._run, self.observed, self._sites())
         self.answers = ask_all(methods, subjects)
@@ -117,14 +156,14 @@ class Original:
             attempt = replace(attempt, places=tuple(places.changed), unsupported=tuple(places.unsupported))
             if not places.changed:
                 return replace(attempt, status="nothing to change")
-            proof = prove(self.behaviour, behaviour(self._again()))
+            logits, gradient = deviations(self.behaviour, behaviour(self._again()))
         except Exception as error:  # models and own rewrites raise what they like
             return replace(attempt, reason=f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
-        attempt = replace(attempt, logits=proof.logits, gradient=proof.gradient)
-        if proof.holds:
+        attempt, tolerance = replace(attempt, logits=logits, gradient=gradient), _for(self.dtype, SAME_FUNCTION)
+        if logits <= tolerance and gradient <= tolerance:  # NaN is no small deviation
             return replace(attempt, status="applied")
-        differ = f"logits differ by {proof.logits:.1e}, gradients by {proof.gradient:.1e}"
-        return replace(attempt, reason=f"it computes another function: {differ}, {proof.tolerance:.0e} is allowed")
+        differ = f"logits differ by {logits:.1e}, gradients by {gradient:.1e}"
+        return replace(attempt, reason=f"it computes another function: {differ}, {tolerance:.0e} is allowed")
 
     def _effect(self, method: str, rewrite: str, after: MethodAnswer) -> RewriteEffect:
         agreement = self._compared(method, after)
@@ -144,14 +183,14 @@ class Original:
 
     def _base_check(self, name: str, method: Method) -> Checks:
         answer = self.answers[name]
-        if answer.failed:
+        if answer.error:
             return Checks(name, refused=answer.error)
         left = residual(self.subjects, answer.found)
         return Checks(name, residual=left, complete=method.complete, loo_r=self._loo_r(answer))
 
     def checks(self, step: Step) -> tuple[Checks, ...]:
         """The sanity checks of every method without an error, on the first inputs."""
-        asked = {name: method for name, method in self.methods.items() if not self.answers[name].failed}
+        asked = {name: method for name, method in self.methods.items() if not self.answers[name].error}
         randomised = self._randomised(asked, step)
         with undone() as changes:
             shifted = ask_all(asked, shift_input(self.adapter.renewed(), self.subjects[:CHECKED], changes))

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from looprop.auditing.result import Attempt, Audit, Checks, RewriteEffect
-from looprop.auditing.verdicts import change_text, percent, said_of
+from looprop.auditing.result import Attempt, Audit, Checks, RewriteEffect, change_text, percent, said_of
 from looprop.display import Cell, Column, card, correlation, escape, facts, fragment, mixed, page, paragraph, table
 from looprop.display.html import folded
 
@@ -26,7 +25,8 @@ def audit_page(audit: Audit) -> str:
 def audit_fragment(audit: Audit) -> str:
     """For a notebook: verdicts and heat map."""
     body = f"<h2>{escape(_subtitle(audit))}</h2>" + verdict_table(audit) + heat_map(audit)
-    return fragment(body, plain=plain_verdicts(audit))
+    lines = (f"{said_of(name, own)}  {name}: {own.sentence}" for name, own in audit.verdicts.items())
+    return fragment(body, plain="\n".join(lines))
 
 
 def _subtitle(audit: Audit) -> str:
@@ -46,11 +46,6 @@ def _body(audit: Audit) -> str:
     parts += card(rewrites_table(audit.attempts) + _unsupported(audit.attempts), title="What was rewritten")
     parts += card(_all_rows(audit.rows), title="All numbers") if audit.rows else ""
     return parts + card(facts(_facts(audit)), title="Where the numbers come from")
-
-
-def plain_verdicts(audit: Audit) -> str:
-    """One line per method, as plain text."""
-    return "\n".join(f"{said_of(name, own)}  {name}: {own.sentence}" for name, own in audit.verdicts.items())
 
 
 def verdict_table(audit: Audit) -> str:

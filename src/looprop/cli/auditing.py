@@ -24,7 +24,7 @@ from looprop.cli.options import (
     choose_engine,
 )
 from looprop.cli.shell import command, hand_out, load_reader, output, progress, quiet_libraries, say
-from looprop.study.experiments import AUDIT_CASES
+from looprop.study.kinds import AUDIT_CASES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -145,7 +145,7 @@ def show_audit(result: "Audit", *, no_color: bool) -> None:
 
 
 def _show_verdicts(result: "Audit", console: "Console") -> None:
-    from looprop.auditing.verdicts import is_blind, sign_of
+    from looprop.auditing.result import is_blind, sign_of
 
     for name, verdict in result.verdicts.items():
         blind = "; but it is blind to the model" if is_blind(name, verdict) else ""
@@ -155,7 +155,7 @@ def _show_verdicts(result: "Audit", console: "Console") -> None:
 
 
 def _show_changes(result: "Audit", console: "Console") -> None:
-    from looprop.auditing.verdicts import change_text
+    from looprop.auditing.result import change_text
 
     changes: dict[str, list[str]] = {}
     for effect in result.rows:

@@ -47,8 +47,7 @@ def serve(
     except ImportError as error:
         raise InputError("looprop serve needs more packages: pip install 'looprop[serve]'") from error
     del PIL, starlette, uvicorn
-    from looprop.serving.guard import is_loopback, new_token
-    from looprop.serving.listening import address_to_open, bound_socket
+    from looprop.serving.guard import address_to_open, bound_socket, is_loopback, new_token
 
     if not is_loopback(host):
         say(
@@ -57,9 +56,8 @@ def serve(
         )
     with bound_socket(host, port) as listening:
         with progress("loading the model"):
-            from looprop.serving.app import Explorer
-            from looprop.serving.reproduction import EMBEDDED
-            from looprop.serving.running import run
+            from looprop.serving.app import Explorer, run
+            from looprop.serving.export import EMBEDDED
 
             wanted: list[str | None] = list(model or []) or [None]
             benches = {name or EMBEDDED: load_bench(name, trust_remote_code=trust_remote_code) for name in wanted}

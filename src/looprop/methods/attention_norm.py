@@ -3,15 +3,12 @@
 C(l)_ij = | (A_1ij V_1j, ..., A_Hij V_Hj) |, rows to one, then rolled out as attention is:  (C(l) + I) / 2
 """
 
-from collections.abc import Sequence
-
 import torch
+from torch import Tensor
 
-from looprop.methods.base import Attribution, Method
 from looprop.methods.parts.attention_layers import (
+    AttentionMethod,
     attention_layers,
-    check_tokens,
-    read_rows,
     rollout,
     rows_to_one,
     values_of,
@@ -20,7 +17,7 @@ from looprop.methods.parts.attention_layers import (
 from looprop.models.subject import Subject
 
 
-class AttentionNorm(Method):
+class AttentionNorm(AttentionMethod):
     """Rollout in which a weight counts as much as the vector that it weighs. Cost 1.
 
     residual: count the residual connection as half of every layer, or leave it out.
@@ -32,17 +29,12 @@ class AttentionNorm(Method):
     summary = "product over the layers of attention times the norm of the values that it weighs"
     cost = "1"
     kind = "weight"
-    inputs = ("text", "image")
 
     def __init__(self, *, residual: bool = True) -> None:
         self.residual = residual
 
-    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """The row of the rolled-out matrix that is read out."""
-        return [self._attribute(subject) for subject in subjects]
-
-    def _attribute(self, subject: Subject) -> Attribution:
-        check_tokens(subject, self.name)
+    def flow(self, subject: Subject) -> Tensor:
+        """The product over the layers."""
         with attention_layers(subject, self.name) as (_, layers):
             maps = []
             for layer in layers:
@@ -50,5 +42,4 @@ class AttentionNorm(Method):
                 squares = torch.stack([values_of(site).square().sum(-1) for site in layer]).sum(0)  # (H, T)
                 sizes = (weights_of(layer[0]).square() * squares[:, None]).sum(0).sqrt()  # (T, T)
                 maps.append(rows_to_one(sizes))
-        flow = read_rows(subject, rollout(maps, residual=self.residual))
-        return Attribution(subject.group(flow.double().cpu().numpy()), cost=1.0)
+        return rollout(maps, residual=self.residual)

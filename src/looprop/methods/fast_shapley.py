@@ -96,8 +96,10 @@ class FastShapley(GameMethod):
         purse = Purse(float(self.budget))
         count = len(players)
         nothing = float(players(np.zeros((1, count), dtype=bool))[0])
-        if 2**count <= 8 * self.budget and purse.buy("all sets", _cost_of_all_sets(players)):
-            shares, errors = exact_shapley(players(all_sets(count))), np.zeros(count)
+        sets = all_sets(count) if 2**count <= 8 * self.budget else None
+        # The value of the whole is known.
+        if sets is not None and purse.buy("all sets", float(players.set_cost(sets[:-1]).sum()) + players.shared_cost):
+            shares, errors = exact_shapley(players(sets)), np.zeros(count)
             said: dict[str, Any] = {"exact": True}
         else:
             shares, errors, said = _estimate(subject, players, purse, np.random.default_rng(self.seed))
@@ -106,11 +108,6 @@ class FastShapley(GameMethod):
         details["baseline_output"] = nothing
         residual = subject.output - nothing - float(scores.sum())
         return Attribution(scores, cost=sum(purse.spent.values()), residual=residual, details=details)
-
-
-def _cost_of_all_sets(players: Players) -> float:
-    """Of every set but the whole, whose value is known."""
-    return float(players.set_cost(all_sets(len(players))[:-1]).sum()) + players.shared_cost
 
 
 def _estimate(

@@ -3,19 +3,16 @@
 A-(l) = mean over heads of (dA(l) * A(l))+,    R(l) = R(l-1) + A-(l) R(l-1),    R(0) = I
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from looprop.intercept.attention import AttentionSite, heads_of_one
-from looprop.methods.base import Attribution, Method
-from looprop.methods.parts.attention_layers import attention_layers, check_tokens, read_rows, values_of, weights_of
+from looprop.methods.parts.attention_layers import AttentionMethod, attention_layers, values_of, weights_of
 from looprop.models.subject import Subject
 from looprop.propagation.tape import unseen
 
 
-class GenericAttention(Method):
+class GenericAttention(AttentionMethod):
     """What attention brings to the read-out where that raises the target. Cost 3."""
 
     name = "generic-attention"
@@ -24,14 +21,9 @@ class GenericAttention(Method):
     summary = "attention times its gradient, negative parts left out, over the layers"
     cost = "3"
     kind = "weight"
-    inputs = ("text", "image")
 
-    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """The row that is read out, without what it was given of itself at the start."""
-        return [self._attribute(subject) for subject in subjects]
-
-    def _attribute(self, subject: Subject) -> Attribution:
-        check_tokens(subject, self.name)
+    def flow(self, subject: Subject) -> Tensor:
+        """R of the last layer, without what every position was given of itself at the start."""
         with attention_layers(subject, self.name) as (traced, layers):
             outputs = [site.output for layer in layers for site in layer if site.output is not None]
             found = traced.tape.gradients_or_none(traced.value(subject.target), outputs)
@@ -48,8 +40,7 @@ class GenericAttention(Method):
         flow = identity
         for relevance in relevances:
             flow = flow + relevance @ flow
-        scores = read_rows(subject, flow - identity)
-        return Attribution(subject.group(scores.double().cpu().numpy()), cost=3.0)
+        return flow - identity
 
 
 def weight_gradient(site: AttentionSite, gradient: Tensor) -> Tensor:

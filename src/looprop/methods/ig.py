@@ -3,21 +3,165 @@
 IG_i = (x_i - x'_i) * integral over a in [0, 1] of df/dx_i at x' + a (x - x'), here by the midpoint rule.
 """
 
+import math
 import warnings
 from collections.abc import Sequence
-from typing import get_args
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property, partial
+from typing import Literal, get_args
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
-from looprop.errors import InputError, UnknownNameError
+from looprop.errors import InputError, LoopropError, ModelError, UnknownNameError
+from looprop.intercept.attention import AttentionCall
+from looprop.intercept.fewer_rows import ReadRowsMode
 from looprop.methods.base import Attribution, Method
-from looprop.methods.parts.line import Baseline, Line
+from looprop.methods.parts.players import whole_number
+from looprop.models.agreement import rounding
 from looprop.models.ledger import BATCHES
 from looprop.models.subject import Subject
-from looprop.removal.trust import guarded
+from looprop.removal.trust import Disagreement, attention_sites_of, booked, check_version, guarded, program
+
+Baseline = Literal["zero", "pad", "mask"]
+# On fewer positions there is too little to leave out.
+SHORTEST = 4
+# Gradients with and without the cut may differ by this share of the largest.
+GRADIENT_AGREEMENT = 1e-4
+
+
+class Line:
+    """From the baseline to the input, at the word embeddings or at the input tensor itself."""
+
+    def __init__(self, subject: Subject, baseline: Baseline, keep_special: bool) -> None:
+        check_version(subject)
+        self.subject, encoded = subject, subject.encoded
+        # A table may scale what it hands out (Gemma): the line runs between look-ups, and scaling is linear.
+        self.end = subject.adapter.explained_values(encoded)
+        self.start = subject.adapter.baseline(self.end, baseline)
+        kept = [i in encoded.fixed or (keep_special and special) for i, special in enumerate(encoded.special)]
+        if any(kept):  # of a text, (1, T, D)
+            self.start = torch.where(torch.tensor(kept, device=self.end.device)[None, :, None], self.end, self.start)
+        self.difference = self.end - self.start
+
+    def value_at_start(self) -> float:
+        """The target at the start of the line. Raise where its end is not the model's prediction."""
+        with torch.no_grad():
+            if not self._cut:  # else the end was compared when the cut was
+                with booked(self.subject, passes=1):
+                    self.subject.check_route(float(self._run(self.end, 0)[0]), "at the end of the line")
+            value = float(self._run(self.start, self._cut)[0])
+        if not math.isfinite(value):
+            raise ModelError(
+                f"{self.subject.adapter.name} answers the baseline with NaN or an infinite number: there is no change "
+                "to share out"
+            )
+        return value
+
+    def gradient(self, places: Tensor, *, with_end: bool = False) -> Tensor:
+        """The gradient summed over some places of the line, (1, ...).
+
+        with_end: the end runs along in their batch; raise `Disagreement` where it is answered otherwise there.
+        """
+        found, values = self._gradient(places, self._cut, with_end=with_end)
+        if with_end and self.subject.differs(float(values[-1])):
+            raise Disagreement("an input is answered otherwise in a batch than alone")
+        if not torch.isfinite(found).all():
+            raise ModelError(f"{self.subject.adapter.name} has gradients that are NaN or infinite along the line")
+        return found
+
+    def _gradient(self, places: Tensor, cut: int, *, with_end: bool = False) -> tuple[Tensor, Tensor]:
+        """The same with the last layer cut, or not (0), and the target's values on the way."""
+        with torch.enable_grad():
+            shaped = places.to(self.end).reshape(-1, *[1] * (self.end.dim() - 1))
+            points = (self.start + shaped * self.difference).detach()
+            points = (torch.cat([points, self.end.detach()]) if with_end else points).requires_grad_()
+            try:
+                values = self._run(points, cut)
+                (gradient,) = torch.autograd.grad(values[: len(places)].sum(), points)
+            except (AssertionError, RuntimeError) as error:
+                if isinstance(error, (LoopropError, torch.OutOfMemoryError)):
+                    raise
+                said = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+                raise ModelError(
+                    f"{self.subject.adapter.name} cannot be differentiated as it predicts ({said}): use 'loo', which "
+                    "needs no gradient"
+                ) from error
+        return gradient.sum(0, keepdim=True), values.detach()
+
+    def _run(self, points: Tensor, cut: int) -> Tensor:
+        subject, count = self.subject, len(points)
+        if cut and 1 < count == points.shape[1]:
+            # As many points as rows: in a model with time first, one could be taken for the other.
+            points = torch.cat([points, self.start])
+        inputs, moved = subject.adapter.at_values(subject.encoded, points)
+        # What the caller encoded in inference mode cannot be kept for a backward pass.
+        inputs = {key: value.clone() if value.is_inference() else value for key, value in inputs.items()}
+        with moved, self._fewer_rows(points.shape[:2], cut):
+            logits = subject.adapter.forward(inputs, positions=subject.target.positions)
+        return subject.target.value(logits[:count])
+
+    def _fewer_rows(self, shape: torch.Size, cut: int) -> AbstractContextManager[object]:
+        if not cut:
+            return nullcontext()
+        read = self.subject.answer_rows
+        rows = slice(0, read.first) if read.first else slice(-read.last, None)
+        return ReadRowsMode(cut, shape, lambda hidden: hidden[:, rows], partial(_asked_by, rows))
+
+    @cached_property
+    def _cut(self) -> int:
+        """After how many attention sites rows are left out that nobody reads; 0 for none."""
+        subject = self.subject
+        if subject.adapter.explained_weight is None or subject.length < SHORTEST or subject.adapter.two_stacks:
+            return 0
+        sites, read = attention_sites_of(subject), subject.answer_rows
+        if not sites or not (read.first or read.last) or subject.reads_a_part or program(subject).decides:
+            return 0
+        return guarded(
+            subject,
+            f"line, cut at {sites}",
+            prove=partial(self._agrees, sites),
+            run=partial(self._ends_right, sites),
+            plain=lambda _: 0,
+        )
+
+    def _agrees(self, sites: int) -> bool:
+        """Does the middle of the line have the same gradient with the last layer cut?"""
+        middle = torch.tensor([0.5], dtype=torch.float64)
+        wanted, value = self._gradient(middle, 0)
+        try:
+            found, other = self._gradient(middle, sites)
+        except Exception:  # a model that takes no such rows
+            return False
+        apart = float((found - wanted).abs().max())
+        same = float((value - other).abs().max()) <= rounding(self.subject.size, self.subject.dtype)
+        return same and apart <= GRADIENT_AGREEMENT * float(wanted.abs().max())
+
+    def _ends_right(self, sites: int) -> int:
+        """After how many sites to cut; raises `Disagreement` where the end of the line, cut so, is not the model's
+        prediction. Asked of every input: a proof is of another one, and from which row an answer is read may go by
+        token ids.
+        """
+        with booked(self.subject, passes=1), torch.no_grad():
+            found = float(self._run(self.end, sites)[0])
+        if self.subject.differs(found):
+            raise Disagreement(f"the end of the line gives {found:.6g}, the model itself {self.subject.output:.6g}")
+        return sites
+
+
+def _asked_by(rows: slice, call: AttentionCall, last: bool) -> Tensor:
+    """Attention; at the last site only some rows ask, and the others get nothing."""
+    length, keys = call.query.shape[-2], call.key.shape[-2]
+    if not last or length != keys:
+        return call.run()
+    mask = call.added(call.query) if call.causal else call.mask
+    if mask is not None and mask.shape[-2] == length:
+        mask = mask[..., rows, :]
+    mixed = call.but(query=call.query[..., rows, :], mask=mask, causal=False).run()
+    missing = length - mixed.shape[-2]
+    return pad(mixed, (0, 0, 0, missing) if rows.start == 0 else (0, 0, missing, 0))
+
 
 # A residual above this share of the output change is worth a warning.
 RESIDUAL = 0.05
@@ -59,17 +203,13 @@ class IntegratedGradients(Method):
         tokens: int = 2048,
         tolerance: float | None = None,
     ) -> None:
-        if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-            raise InputError(f"steps must be an integer >= 1, got {steps!r}")
         if baseline not in get_args(Baseline):
             raise UnknownNameError("baseline", str(baseline), get_args(Baseline))
-        if not isinstance(tokens, int) or tokens < 1:
-            raise InputError(f"tokens must be an integer >= 1, got {tokens!r}")
         number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
         if tolerance is not None and not (number and 0.0 < tolerance < 1.0):
             raise InputError(f"tolerance must be a number between 0 and 1, or None, got {tolerance!r}")
-        self.steps, self.baseline, self.keep_special, self.tokens = steps, baseline, keep_special, tokens
-        self.tolerance = tolerance
+        self.steps, self.tokens = whole_number("steps", steps, 1), whole_number("tokens", tokens, 1)
+        self.baseline, self.keep_special, self.tolerance = baseline, keep_special, tolerance
 
     def passes(self, subject: Subject) -> float:
         """Three for each step, one for the baseline."""
@@ -88,7 +228,8 @@ class IntegratedGradients(Method):
             places = (torch.arange(steps, dtype=torch.float64) + 0.5) / steps
             while True:
                 total += self._along(line, places)
-                scores = subject.group(_positions(subject, line.difference * (total / steps)))
+                by_position = adapter.token_scores(line.difference * (total / steps))[0]
+                scores = subject.group(by_position.double().cpu().numpy())
                 change = subject.output - start
                 residual = change - float(scores.sum())
                 if self.tolerance is None or abs(residual) <= self.tolerance * abs(change) or 3 * steps > MOST:
@@ -125,8 +266,3 @@ class IntegratedGradients(Method):
     def _hint(self, subject: Subject) -> str:
         other = self.baseline == "zero" and subject.adapter.explained_weight is not None
         return ", or baseline='pad' or 'mask' if the model normalises its embeddings" if other else ""
-
-
-def _positions(subject: Subject, relevance: Tensor) -> NDArray[np.float64]:
-    scores: NDArray[np.float64] = subject.adapter.token_scores(relevance)[0].double().cpu().numpy()
-    return scores

@@ -6,7 +6,6 @@ every bias that is added there contributes:  R_t = x_t g_t + sum over biases b o
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from looprop.methods.base import Attribution, Method
 from looprop.methods.parts.propagating import check_one_text, propagate
@@ -29,5 +28,4 @@ class LibraFullGrad(Method):
         check_one_text(subjects[0], self.name)
         plan = Plan(attention="cp", bias="placed")
         # One by one: the biases of padding would be counted for somebody.
-        found = [a for subject in subjects for a in propagate([subject], plan, readout="positions")]
-        return [replace(a, residual=s.output - float(a.scores.sum())) for s, a in zip(subjects, found, strict=True)]
+        return [a for subject in subjects for a in propagate([subject], plan, readout="positions", complete=True)]

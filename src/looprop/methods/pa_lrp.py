@@ -5,7 +5,6 @@ turn its queries and keys in every layer: at each of these products half of the 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from looprop.methods.base import Attribution, Method
 from looprop.methods.parts.propagating import check_one_text, propagate
@@ -26,5 +25,4 @@ class PositionAwareLRP(Method):
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Relevance at the embeddings and positions, summed to features."""
         check_one_text(subjects[0], self.name)
-        found = propagate(subjects, Plan(rotary="halves"), readout="positions")
-        return [replace(a, residual=s.output - float(a.scores.sum())) for s, a in zip(subjects, found, strict=True)]
+        return propagate(subjects, Plan(rotary="halves"), readout="positions", complete=True)

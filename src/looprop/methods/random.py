@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
+from looprop.methods.parts.players import whole_number
 from looprop.models.subject import Subject
 
 
@@ -22,9 +22,7 @@ class RandomScores(Method):
     reads_target = False
 
     def __init__(self, *, seed: int = 0) -> None:
-        if not isinstance(seed, int) or seed < 0:
-            raise InputError(f"seed must be an integer >= 0, got {seed!r}")
-        self.seed = seed
+        self.seed = whole_number("seed", seed, 0)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         """Independent of the model, dependent on the input."""

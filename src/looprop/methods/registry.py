@@ -38,16 +38,12 @@ class Option:
 
 def options_of(method: type[Method]) -> tuple[Option, ...]:
     """The options of a method, as its constructor has them."""
-    hints = get_type_hints(method.__init__)
+    hints, given = get_type_hints(method.__init__), inspect.signature(method).parameters.values()
     return tuple(
         Option(p.name, None if p.default is None else as_written(p.default), _choices(hints.get(p.name)))
-        for p in _parameters(method)
+        for p in given
+        if p.name not in method.fixed and p.default is not p.empty
     )
-
-
-def _parameters(method: type[Method]) -> list[inspect.Parameter]:
-    given = inspect.signature(method).parameters.values()
-    return [p for p in given if p.name not in method.fixed and p.default is not p.empty]
 
 
 def _choices(hint: Any) -> tuple[str, ...]:

@@ -3,12 +3,9 @@
 Printed form: A~(l) = A(l) A~(l-1), A~(0) = I. With the residual: A(l) is replaced by (A(l) + I) / 2.
 """
 
-from collections.abc import Sequence
-
 from torch import Tensor
 
-from looprop.methods.base import Attribution, Method
-from looprop.methods.parts.attention_layers import attention_layers, check_tokens, read_rows, rollout, weights_of
+from looprop.methods.parts.attention_layers import AttentionMethod, attention_layers, rollout, weights_of
 from looprop.models.subject import Subject
 
 
@@ -18,7 +15,7 @@ def attention_maps(subject: Subject) -> list[Tensor]:
         return [weights_of(layer[0]) for layer in layers]
 
 
-class AttentionRollout(Method):
+class AttentionRollout(AttentionMethod):
     """How much of each position reaches the read-out if only attention moved information. Cost 1.
 
     residual: count the residual connection as half of every layer (the default), or leave it out as printed.
@@ -31,19 +28,11 @@ class AttentionRollout(Method):
     cost = "1"
     kind = "weight"
     reads_target = False
-    inputs = ("text", "image")
 
     def __init__(self, *, residual: bool = True) -> None:
         self.residual = residual
 
-    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """The row of the rolled-out attention that is read out (the class token's, a decoder's last), or the mean of
-        those that are.
-        """
-        return [self._attribute(subject) for subject in subjects]
-
-    def _attribute(self, subject: Subject) -> Attribution:
-        check_tokens(subject, self.name)
+    def flow(self, subject: Subject) -> Tensor:
+        """The product over the layers."""
         maps = attention_maps(subject)
-        flow = read_rows(subject, rollout([m.mean(0) for m in maps], residual=self.residual))
-        return Attribution(subject.group(flow.double().cpu().numpy()), cost=1.0)
+        return rollout([m.mean(0) for m in maps], residual=self.residual)

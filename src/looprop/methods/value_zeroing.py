@@ -3,22 +3,19 @@
 C(l)_ij = 1 - cos(x_i, x_i without the value of j), rows to one;    scores: the read-out's row of C(L) ... C(1)
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from looprop.errors import InputError
 from looprop.intercept.blocks import Block, ZeroedValues, blocks_of
-from looprop.methods.base import Attribution, Method
-from looprop.methods.parts.attention_layers import INSTEAD, check_tokens, read_rows, rollout, rows_to_one
+from looprop.methods.parts.attention_layers import INSTEAD, AttentionMethod, rollout, rows_to_one
 from looprop.models.subject import Subject
 
 # Positions of one internal batch.
 TOKENS = 4096
 
 
-class ValueZeroing(Method):
+class ValueZeroing(AttentionMethod):
     """Context mixing of whole blocks, measured by running them without one value each, and rolled out. Cost T + 1."""
 
     name = "value-zeroing"
@@ -26,19 +23,14 @@ class ValueZeroing(Method):
     summary = "change of each block's output when one token's value is zeroed, over the layers"
     cost = "T + 1"
     kind = "weight"
-    inputs = ("text", "image")
 
     def passes(self, subject: Subject) -> float:
         """One for each position, and the intact input."""
         return subject.length + 1.0
 
-    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """The row of the rolled-out matrix that is read out."""
-        return [self._attribute(subject) for subject in subjects]
-
     @torch.no_grad()
-    def _attribute(self, subject: Subject) -> Attribution:
-        check_tokens(subject, self.name)
+    def flow(self, subject: Subject) -> Tensor:
+        """The product over the layers."""
         adapter, encoded = subject.adapter, subject.encoded
         length = adapter.leading_positions(encoded) + len(encoded)
         with adapter.evaluating():
@@ -52,8 +44,7 @@ class ValueZeroing(Method):
                     f"positions, and {adapter.name} has {len(blocks)} such for {sites} sites: {INSTEAD}"
                 )
             maps = [rows_to_one(changes(block, length)) for block in blocks]
-        flow = read_rows(subject, rollout(maps, residual=False))
-        return Attribution(subject.group(flow.double().cpu().numpy()), cost=len(encoded) + 1.0)
+        return rollout(maps, residual=False)
 
 
 def changes(block: Block, length: int) -> Tensor:

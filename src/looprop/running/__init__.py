@@ -13,10 +13,14 @@ if TYPE_CHECKING:
         get_engine as get_engine,
     )
     from looprop.running.missing import run_missing as run_missing
-    from looprop.running.opening import OldManifestWarning as OldManifestWarning, open_store as open_store
     from looprop.running.parts import Row as Row
     from looprop.progress import Advance as Advance, progress_bar as progress_bar
-    from looprop.running.store import Store as Store, read_store as read_store
+    from looprop.running.store import (
+        OldManifestWarning as OldManifestWarning,
+        Store as Store,
+        open_store as open_store,
+        read_store as read_store,
+    )
 
 # Imported when first used: the store needs torch and pyarrow, the bar needs rich.
 __getattr__, __dir__, __all__ = lazily(
@@ -24,9 +28,8 @@ __getattr__, __dir__, __all__ = lazily(
     {
         "engines": "Engine Sharded describe engine_names get_engine",
         "missing": "run_missing",
-        "opening": "OldManifestWarning open_store",
         "parts": "Row",
         "looprop.progress": "Advance progress_bar",
-        "store": "Store read_store",
+        "store": "OldManifestWarning Store open_store read_store",
     },
 )

@@ -1,7 +1,11 @@
-"""The manifest of a run folder: read, and held to its form, so that an edited one is refused in words."""
+"""The manifest of a run folder: read, held to its form, and compared, so that another run is refused in words.
+
+What the numbers of a run depend on is its identity, compared name by name.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +72,61 @@ def check_types(data: Mapping[str, Any], kinds: Mapping[str, type | tuple[type, 
         if name in data and not isinstance(data[name], kind):
             wanted = kind if isinstance(kind, type) else kind[0]
             raise DataError(f"{where}: {name} must be a {wanted.__name__}, got {type(data[name]).__name__}")
+
+
+NUMERICS = 2
+"""Raised whenever looprop itself gives another number for the same model, text and options, beyond rounding. Then a run
+that was begun before is not continued."""
+
+LATER = ("numerics", "model.attention", "model.code", "model.configuration", "model.dtype", "model.preparation")
+"""What the first manifests did not say yet."""
+DATA = "spec.data"
+"""The first manifests described all data sets of an experiment here; today's describe the one that is used."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """changed: what differs, with both values. unstated: what the earlier manifest is too old to say."""
+
+    changed: tuple[str, ...]
+    unstated: tuple[str, ...]
+
+
+def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Comparison:
+    """What is not, or not known to be, the same in two identities.
+
+    >>> compare({"seed": 0}, {"seed": 1, "numerics": 1})
+    Comparison(changed=('seed (was 0, is 1)',), unstated=('numerics',))
+    """
+    unstated = tuple(name for name in LATER if not _says(before, name) and _says(after, name))
+    return Comparison(tuple(_differences(plain(before), plain(after), unstated)), unstated)
+
+
+def plain(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """An identity as it comes back from a manifest."""
+    data: dict[str, Any] = json.loads(json.dumps(identity))
+    return data
+
+
+def _says(identity: Any, name: str) -> bool:
+    for key in name.split("."):
+        if not isinstance(identity, Mapping) or key not in identity:
+            return False
+        identity = identity[key]
+    return True
+
+
+def _differences(before: Any, after: Any, unstated: tuple[str, ...], path: str = "") -> Iterator[str]:
+    """What differs between two pieces of plain data, by name."""
+    if path in unstated:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(after if path == DATA else {*before, *after}):
+            yield from _differences(before.get(key), after.get(key), unstated, f"{path}.{key}" if path else key)
+    elif before != after:
+        yield f"{path} (was {_short(before)}, is {_short(after)})"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

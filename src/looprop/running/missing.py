@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from looprop.errors import DataError, LoopropError, ShardError
@@ -34,19 +35,14 @@ class _Failed:
     error: str
 
 
-@dataclass(frozen=True)
-class _Careful:
-    """Work that says what went wrong instead of ending the run; what looprop refuses on purpose still does."""
-
-    work: Work
-
-    def __call__(self, task: HasId) -> list[Row] | _Failed:
-        try:
-            return self.work(task)
-        except LoopropError:
-            raise
-        except Exception as error:
-            return _Failed(task.id, f"{type(error).__name__}: {error}")
+def _carefully(work: Work, task: HasId) -> list[Row] | _Failed:
+    """Say what went wrong instead of ending the run; what looprop refuses on purpose still does."""
+    try:
+        return work(task)
+    except LoopropError:
+        raise
+    except Exception as error:
+        return _Failed(task.id, f"{type(error).__name__}: {error}")
 
 
 def check_ids(ids: Sequence[str]) -> None:
@@ -85,7 +81,7 @@ def run_missing(
     chosen = get_engine(engine)
     with progress_bar(title, len(tasks), done=len(tasks) - len(missing), show=progress) as advance:
         # Others try an example again, on another machine; here it would fail again.
-        results = chosen(_Careful(work) if chosen is map else work, missing)
+        results = chosen(partial(_carefully, work) if chosen is map else work, missing)
         parts = (
             _shards(results, advance)
             if isinstance(results, Sharded)

@@ -35,14 +35,18 @@ PREPARATION = (
 
 def model_identity(adapter: Adapter) -> dict[str, Any]:
     """Everything that says which function a model is, as plain data."""
-    config = getattr(adapter.model, "config", None)
+    config, tokenizer = getattr(adapter.model, "config", None), getattr(adapter, "tokenizer", None)
+    preparation = {
+        "tokenizer": {name: _plain(getattr(tokenizer, name, None)) for name in PREPARATION},
+        "processor": _configuration(getattr(adapter, "processor", None)),
+    }
     return {
         "weights": weights_hash(adapter.model),
         "tokenizer": tokenizer_hash(adapter),
         "configuration": _configuration(config),
         "attention": _plain(getattr(config, "_attn_implementation", None)),
         "dtype": str(adapter.dtype).removeprefix("torch."),
-        "preparation": fingerprint(_preparation(adapter)),
+        "preparation": fingerprint(preparation),
         "code": code_hash(adapter.model),
     }
 
@@ -97,14 +101,6 @@ def _configuration(config: Any) -> Any:
     if not callable(getattr(config, "to_dict", None)):
         return None
     return {name: value for name, value in _plain(config.to_dict()).items() if name not in NOT_OF_THE_FUNCTION}
-
-
-def _preparation(adapter: Adapter) -> dict[str, Any]:
-    tokenizer, processor = getattr(adapter, "tokenizer", None), getattr(adapter, "processor", None)
-    return {
-        "tokenizer": {name: _plain(getattr(tokenizer, name, None)) for name in PREPARATION},
-        "processor": _configuration(processor),
-    }
 
 
 def _plain(value: Any) -> Any:

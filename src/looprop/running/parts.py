@@ -9,13 +9,11 @@ name of its run, so that a part of another one is known for what it is.
 import hashlib
 import io
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from looprop.errors import DataError
@@ -29,6 +27,7 @@ RUN = b"looprop.run"
 FOLDER = "parts"
 NAME = r"(\d{5,})-([0-9a-f]{16})[.]parquet"
 """The form of a part's name: number and checksum."""
+_KINDS = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string(), list: pa.list_(pa.float64())}
 
 
 def list_parts(folder: Path) -> list[Path]:
@@ -65,13 +64,11 @@ def _checksum(content: bytes) -> str:
 
 def to_table(rows: Sequence[Row]) -> pa.Table:
     """An Arrow table of rows; a column's type is that of its first value that is not None."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    fields = []
-    for name in names:
-        sample = next((row[name] for row in rows if row.get(name) is not None), None)
-        fields.append(pa.field(name, _kind(name, sample)))
-    columns = [_column([row.get(field.name) for row in rows], field.type) for field in fields]
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        columns[name] = _column(values, _kind(name, next((value for value in values if value is not None), None)))
+    return pa.table(columns)
 
 
 def _column(values: list[Any], kind: Any) -> pa.Array:
@@ -85,27 +82,16 @@ def _column(values: list[Any], kind: Any) -> pa.Array:
 def _kind(name: str, sample: Any) -> Any:
     if sample is None:
         return pa.bool_() if name == "flipped" else pa.float64()
-    if isinstance(sample, bool):
-        return pa.bool_()
-    if isinstance(sample, int):
-        return pa.int64()
-    if isinstance(sample, float):
-        return pa.float64()
-    if isinstance(sample, str):
-        return pa.string()
-    if isinstance(sample, list):
-        return pa.list_(pa.float64())
+    for python, kind in _KINDS.items():
+        if isinstance(sample, python):
+            return kind
     raise DataError(f"column {name!r} holds {type(sample).__name__}, which a table of results does not know")
 
 
 def to_bytes(rows: Sequence[Row], run: str = "") -> bytes:
     """A Parquet file in memory. run: the name of the run that it belongs to."""
-    return _encoded(to_table(rows), run)
-
-
-def _encoded(table: pa.Table, run: str) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({RUN: run.encode()} if run else None), sink, compression="zstd")
+    sink, metadata = io.BytesIO(), {RUN: run.encode()} if run else None
+    pq.write_table(to_table(rows).replace_schema_metadata(metadata), sink, compression="zstd")
     return sink.getvalue()
 
 
@@ -130,16 +116,3 @@ def memory(path: Path) -> int:
     """About how many bytes the rows of a part take in memory."""
     about = pq.read_metadata(path)
     return sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
-
-
-def in_order(chosen: Mapping[Path, Collection[str]], examples: Sequence[str], run: str = "") -> bytes:
-    """One part of the rows of chosen examples of several parts: examples as listed, the rows of each as they were."""
-    tables = []
-    for path, own in chosen.items():
-        if own:
-            table = pq.read_table(path)
-            tables.append(table.filter(pc.is_in(table["example"], value_set=pa.array(own, type=pa.string()))))
-    table = pa.concat_tables(tables, promote_options="permissive")
-    position = {example: i for i, example in enumerate(examples)}
-    order = np.argsort([position[example] for example in table["example"].to_pylist()], kind="stable")
-    return _encoded(table.take(pa.array(order)), run)

@@ -13,11 +13,15 @@ POST /api/page             {about, panels} -> a page of its own that needs no se
 
 import asyncio
 import json
+import socket
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
+from types import FrameType
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -26,14 +30,24 @@ from starlette.routing import Route
 from looprop.errors import InputError
 from looprop.methods.registry import CATALOGUE
 from looprop.models.answers import Answer
-from looprop.serving.asked import Asked, ask, bench_of, generates, reads_images
-from looprop.serving.explaining import REFERENCES, Explaining
-from looprop.serving.export import SCRIPTS, asset, explorer_page, standalone_page
+from looprop.serving.asked import REFERENCES, Asked, Explaining, ask, bench_of, generates, reads_images
+from looprop.serving.export import SCRIPTS, asset, explorer_page, python_lines, standalone_page
 from looprop.serving.guard import Guard
 from looprop.serving.pictures import LARGEST_PICTURE, Pictures
-from looprop.serving.questions import FEATURES, LONGEST_TEXT, Question, read_methods, read_places, read_question
-from looprop.serving.reproduction import python_lines
-from looprop.serving.requests import Handler, body, parts, safely, said, while_there
+from looprop.serving.requests import (
+    FEATURES,
+    LONGEST_TEXT,
+    Handler,
+    Question,
+    body,
+    parts,
+    read_methods,
+    read_places,
+    read_question,
+    safely,
+    said,
+    while_there,
+)
 from looprop.serving.worker import Busy, Level, Worker, interruptible, one_step
 from looprop.workbench import Workbench
 
@@ -61,11 +75,11 @@ class Explorer:
 
     def application(self, host: str, port: int) -> Guard:
         """The whole server, as it is known from outside."""
-        posted = {
+        posted: dict[str, Handler] = {
             "picture": self._picture,
             "ask": self._ask,
-            "without": self._without,
-            "answer": self._answer,
+            "without": partial(self._struck, Asked.without, Level.STRIKE),
+            "answer": partial(self._struck, Asked.new_answer, Level.ASK),
             "explain": self._explain,
             "python": self._python,
             "page": self._export,
@@ -120,13 +134,7 @@ class Explorer:
         question = read_question(await body(request))
         return JSONResponse(await self._soon(request, lambda: self._asked(question).describe(), Level.ASK))
 
-    async def _without(self, request: Request) -> Response:
-        return await self._struck(request, Asked.without, Level.STRIKE)
-
-    async def _answer(self, request: Request) -> Response:
-        return await self._struck(request, Asked.new_answer, Level.ASK)
-
-    async def _struck(self, request: Request, find: Callable[[Asked, list[int]], Any], level: Level) -> Response:
+    async def _struck(self, find: Callable[[Asked, list[int]], Any], level: Level, request: Request) -> Response:
         """Answer a request about a question without the features that are struck out."""
         question, (struck,) = parts(await body(request), "struck")
 
@@ -202,3 +210,38 @@ def _sending(name: str, kind: str) -> Handler:
 
 def _line(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data).encode() + b"\n"
+
+
+MOST_CONNECTIONS = 100
+
+
+class Server(uvicorn.Server):
+    """A server that stops its worker with the first signal."""
+
+    def __init__(self, explorer: Explorer, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._explorer = explorer
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Ctrl-C: nothing more is computed."""
+        self._explorer.worker.end()
+        super().handle_exit(sig, frame)
+
+
+def server(explorer: Explorer, listening: socket.socket, host: str, *, debug: bool = False) -> Server:
+    """The server, ready to run on a socket that is taken already."""
+    config = uvicorn.Config(
+        explorer.application(host, listening.getsockname()[1]),
+        log_level="debug" if debug else "error",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
+    return Server(explorer, config)
+
+
+def run(explorer: Explorer, listening: socket.socket, host: str, *, debug: bool = False) -> None:
+    """Serve until Ctrl-C."""
+    with suppress(KeyboardInterrupt):
+        server(explorer, listening, host, debug=debug).run(sockets=[listening])

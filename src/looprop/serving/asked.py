@@ -1,15 +1,20 @@
-"""A question bound to its model, and the model's output without some features."""
+"""A question bound to its model: the model's output without some features, and the explanations by several methods.
+
+Explaining is a job of many steps: the cheapest method first, leave-one-out a few features at a time.
+"""
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
 from looprop.errors import InputError, ModelError, UnknownNameError
-from looprop.explained import named_features
+from looprop.explained import explain_subjects, named_features
+from looprop.methods.base import Method
+from looprop.methods.looprop.estimates import true_values
 from looprop.models.answers import Answer
 from looprop.models.prompts import check_reads_texts, language_model, parse_target
 from looprop.models.subject import Subject, bind
@@ -18,7 +23,8 @@ from looprop.models.token_targets import CONTINUATION, token_text
 from looprop.removal.plain import plain_runner
 from looprop.removal.value import SetFunction
 from looprop.serving.pictures import Pictures
-from looprop.serving.questions import Question
+from looprop.serving.requests import Question
+from looprop.serving.worker import Level
 from looprop.workbench import Workbench
 
 MOST_FEATURES = 2_000
@@ -38,11 +44,6 @@ class Asked:
         """The number of features."""
         return len(self.subject.features)
 
-    @property
-    def special(self) -> list[bool]:
-        """For each feature, whether the tokenizer added it."""
-        return self.subject.special
-
     def describe(self) -> dict[str, Any]:
         """The input with its features, the target and its value."""
         subject, encoded = self.subject, self.subject.encoded
@@ -53,7 +54,7 @@ class Asked:
             "text": encoded.text,
             "features": names,
             "spans": [None if span is None else list(span) for span in spans],
-            "special": self.special,
+            "special": subject.special,
             # The first token of a causal model is an attention sink: by itself it is not on the colour scale.
             "outside": [first_leans and group == (0,) for group in subject.features],
             "label": subject.target.label,
@@ -111,9 +112,7 @@ class Asked:
         """Leave-one-out of some features."""
         if not which:
             return []
-        keep = np.ones((len(which), self.count), dtype=bool)
-        keep[np.arange(len(which)), which] = False
-        effects: list[float] = (self.subject.output - (value or self.value)(keep)).tolist()
+        effects: list[float] = true_values(value or self.value, np.array(which)).tolist()
         return effects
 
     def new_answer(self, struck: list[int]) -> dict[str, Any]:
@@ -224,3 +223,78 @@ def _name(subject: Subject, index: int) -> str:
     if adapter.target_words == "token":
         return token_text(getattr(adapter, "tokenizer", None), index)
     return adapter.labels.get(index, str(index))
+
+
+LOO, SHAPLEY = "loo", "shapley"
+REFERENCES = (LOO, SHAPLEY)
+"""The methods that others are compared with."""
+TOGETHER = 8
+"""So many features of leave-one-out are computed before others have their turn."""
+
+
+@dataclass(eq=False)
+class Explaining:
+    """A job: every method on one question, in order of cost.
+
+    rows: how many inputs were run through models so far, by level.
+    """
+
+    asked: Asked
+    methods: Mapping[str, Method]
+    rows: Mapping[Level, int]
+    _now: tuple[str, int] | None = field(default=None, init=False)
+    _told: int = field(default=0, init=False)
+
+    @property
+    def level(self) -> Level:
+        """Shapley values take so long that everything else goes before them."""
+        return Level.REFERENCE if SHAPLEY in self.methods else Level.METHODS
+
+    @property
+    def order(self) -> list[str]:
+        """The methods, the cheapest first; those of one cost as they were asked for."""
+        return sorted(self.methods, key=lambda name: self.methods[name].passes(self.asked.subject))
+
+    def steps(self) -> Iterator[dict[str, Any]]:
+        """The job itself."""
+        for name in self.order:
+            if name == LOO:
+                yield from self._leave_one_out()
+            else:
+                yield self._found(name)
+
+    def progress(self) -> dict[str, Any] | None:
+        """How many variants the current method has run, of about how many at most; None for nothing new."""
+        now = self._now
+        if now is None:
+            return None
+        name, before = now
+        computed, most = self.rows[self.level] - before, self.methods[name].passes(self.asked.subject)
+        if computed == self._told or not math.isfinite(most):
+            return None
+        self._told = computed
+        return {"method": name, "computed": computed, "most": max(most, computed)}
+
+    def _found(self, name: str) -> dict[str, Any]:
+        self._now = (name, self.rows[self.level])
+        try:
+            (found,) = explain_subjects([self.asked.subject.alone()], self.methods[name])
+        except Exception as error:  # one method that does not fit a model says so, and the others go on
+            return {"method": name, "error": " ".join(str(error).split())[:500]}
+        finally:
+            self._now = None
+        return {
+            "method": name,
+            "scores": [float(score) if math.isfinite(score) else None for score in found.scores],
+            "cost": float(found.cost),
+            "seconds": float(found.seconds),
+            "unsigned": self.methods[name].kind == "weight",
+            "error_of_sampling": found.details.get("largest_error"),
+        }
+
+    def _leave_one_out(self) -> Iterator[dict[str, Any]]:
+        value = SetFunction(self.asked.subject)  # its own: a strike-out may come in between
+        count = self.asked.count
+        for start in range(0, count, TOGETHER):
+            which = list(range(start, min(start + TOGETHER, count)))
+            yield {"method": LOO, "from": start, "scores": self.asked.effects(which, value), "of": count}

@@ -1,7 +1,8 @@
 """Access control: only pages of this server may ask, with its token, under the names of this machine.
 
 Every request is checked before it is read: its Host (against rebinding: a foreign name that leads to this machine), its
-Origin (against other pages in the same browser), its token, its size.
+Origin (against other pages in the same browser), its token, its size. The socket is opened before models are loaded, so
+that a port in use is reported at once.
 """
 
 import hmac
@@ -15,6 +16,8 @@ from starlette.datastructures import MutableHeaders, QueryParams
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from looprop.errors import InputError
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 LARGEST_BODY = 2**20
@@ -184,3 +187,32 @@ def _with_headers(send: Send, more: Mapping[str, str]) -> Send:
         await send(message)
 
     return sending
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+        found.listen()  # whoever opens the address before the models are loaded waits, and is not turned away
+    except OSError as error:
+        found.close()
+        said = error.strerror or str(error)
+        raise InputError(f"cannot listen on {host}:{port}: {said}; --port 0 takes a free one") from error
+    return found
+
+
+def address_of(host: str, port: int, token: str) -> str:
+    """The address that a browser opens.
+
+    >>> address_of("127.0.0.1", 8765, "abc")
+    'http://127.0.0.1:8765/?token=abc'
+    """
+    return f"http://{_bracketed(host)}:{port}/?token={token}"
+
+
+def address_to_open(host: str, port: int, token: str) -> str:
+    """The address to print: of a server on all addresses the machine's own name stands for it."""
+    return address_of(names_of_this_machine()[0] if is_everything(host) else host, port, token)

@@ -1,19 +1,103 @@
-"""Read requests, report errors in one line, and notice clients that have disconnected."""
+"""Read requests, check their questions before anything else sees them, report errors in one line, and notice clients
+that have disconnected.
+"""
 
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, fields
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from looprop.errors import InputError, LoopropError
+from looprop.errors import InputError, LoopropError, UnknownNameError
+from looprop.methods.base import Method
+from looprop.methods.registry import CATALOGUE, make_method
+from looprop.naming import split_name
 from looprop.serving.guard import TooLarge
-from looprop.serving.questions import Question, read_question
 from looprop.serving.worker import Busy
+
+LONGEST_TEXT = 20_000
+"""Characters."""
+MOST_TOKENS = 200
+"""Of a generated answer."""
+MOST_METHODS = 12
+FEATURES = ("token", "word", "sentence", "paragraph", "line", "turn")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about one input.
+
+    text: or the name of an image. target: as on the command line, `continuation:` and a text for what a language model
+    might say; empty for what is predicted. answer: of a language model, explain what it says to the prompt, in so many
+    tokens at most; 0 for a text as it is. part: of that answer, tokens from:to; empty for all.
+    """
+
+    model: str
+    text: str = ""
+    image: str = ""
+    target: str = ""
+    features: str = "token"
+    answer: int = 0
+    part: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.text.strip() and not self.image:
+            raise InputError("the text is empty: nothing to explain")
+        for text in (self.text, self.target):
+            if len(text) > LONGEST_TEXT:
+                raise InputError(f"a text may have {LONGEST_TEXT:,} characters here, this one has {len(text):,}")
+        if self.features not in FEATURES:
+            raise UnknownNameError("features", self.features[:40], FEATURES)
+        if not 0 <= self.answer <= MOST_TOKENS:
+            raise InputError(f"an answer may have 0 to {MOST_TOKENS} tokens, got {self.answer}")
+        if self.part and not (self.answer and re.fullmatch(r"\d{1,4}:\d{1,4}", self.part)):
+            raise InputError("part must be tokens of an answer, such as 2:5")
+
+    @property
+    def span(self) -> slice:
+        """The tokens of the answer that are asked about."""
+        return slice(*map(int, self.part.split(":"))) if self.part else slice(None)
+
+
+def read_question(data: Any) -> Question:
+    """A question from JSON; anything else raises."""
+    known = {f.name: f.type for f in fields(Question)}
+    if not isinstance(data, Mapping):
+        raise InputError("a question must be a JSON object")
+    for name, value in data.items():
+        if name not in known:
+            raise UnknownNameError("field of a question", str(name)[:40], known)
+        if type(value) is not (int if name == "answer" else str):
+            raise InputError(f"{name} must be {'a whole number' if name == 'answer' else 'a text'}")
+    if "model" not in data or not {"text", "image"} & set(data):
+        raise InputError("a question needs a model and a text, or an image")
+    return Question(**data)
+
+
+def read_places(data: Any, count: int) -> list[int]:
+    """Numbers of features, each once; anything else raises."""
+    if not isinstance(data, list) or any(type(i) is not int for i in data):
+        raise InputError("struck features must be a list of whole numbers")
+    if any(not 0 <= i < count for i in data):
+        raise InputError(f"features are numbered 0 to {count - 1}")
+    return sorted(set(data))
+
+
+def read_methods(data: Any) -> dict[str, Method]:
+    """Methods by name; anything else raises. A page may name no files and no plans."""
+    if not isinstance(data, list) or not all(isinstance(name, str) for name in data) or len(data) > MOST_METHODS:
+        raise InputError(f"methods must be a list of at most {MOST_METHODS} names")
+    for name in data:
+        if split_name(name)[0] not in CATALOGUE or "plan" in split_name(name)[1]:
+            raise UnknownNameError("method", name[:60], CATALOGUE)
+    return {name: make_method(name) for name in data}
+
 
 Handler = Callable[[Request], Awaitable[Response]]
 

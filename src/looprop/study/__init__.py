@@ -12,12 +12,10 @@ from looprop.lazily import lazily
 
 if TYPE_CHECKING:
     from looprop.evaluation.example import Task as Task
-    from looprop.study.audit_cases import audit_case as audit_case
     from looprop.study.claims import JudgedClaim as JudgedClaim
-    from looprop.study.experiments import experiment_names as experiment_names
-    from looprop.study.job import About as About, Job as Job, Options as Options
-    from looprop.study.kind import Kind as Kind, Picture as Picture
-    from looprop.study.kinds import load_kind as load_kind
+    from looprop.study.kind import About as About, Job as Job, Kind as Kind, Options as Options, Picture as Picture
+    from looprop.study.kinds import experiment_names as experiment_names, load_kind as load_kind
+    from looprop.study.kinds.networks.pairs import audit_case as audit_case
     from looprop.study.planted_models import planted_model as planted_model
     from looprop.study.report.grids import Grid as Grid, Measured as Measured
     from looprop.study.report.writing import write_report as write_report
@@ -30,12 +28,10 @@ __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
         "looprop.evaluation.example": "Task",
-        "audit_cases": "audit_case",
         "claims": "JudgedClaim",
-        "experiments": "experiment_names",
-        "job": "About Job Options",
-        "kind": "Kind Picture",
-        "kinds": "load_kind",
+        "kind": "About Job Kind Options Picture",
+        "kinds": "experiment_names load_kind",
+        "kinds.networks.pairs": "audit_case",
         "planted_models": "planted_model",
         "report.grids": "Grid Measured",
         "report.writing": "write_report",

@@ -1,8 +1,15 @@
-"""The paper's claims as tests on our numbers, whichever way they come out. Which claims there are, the kinds know."""
+"""The paper's claims as tests on our numbers, whichever way they come out, and the numbers that it printed.
+
+Which claims there are, the kinds know. Printed numbers are for display beside ours: no result is computed from them.
+"""
 
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from looprop.metrics import Estimate, bootstrap_mean, paired_test
@@ -39,3 +46,36 @@ def judge_difference(differences: NDArray[np.float64], claim: str, paper: str, d
     test = paired_test(differences, np.zeros(len(differences)), alternative="two-sided")
     ours = f"{with_interval(e)}, p = {test.p_value:.2g}, n = {e.count}"
     return JudgedClaim(claim, paper, ours, test.difference * direction > 0 if test.p_value <= ALPHA else None)
+
+
+OF_NETWORKS: tuple[str, ...] = ("l-r", "loo-r L", "loo-r R")
+OF_TEXTS = ("loo-r", "lerf", "morf", "delta")
+"""The columns of table 1, and those of tables 2 and A1."""
+PAPER_LAYERS = 12
+"""Of the paper's BERT-base."""
+
+
+@cache
+def published_tables() -> dict[str, Any]:
+    """Tables 1, 2 and A1 as they stand in the file."""
+    text = files("looprop.study").joinpath("published-numbers.yaml").read_text(encoding="utf-8")
+    tables: dict[str, Any] = yaml.safe_load(text)
+    return tables
+
+
+def published(experiment: str, data: str, method: str) -> dict[str, float]:
+    """The paper's cells for a method on a data set, by metric; empty where it printed none.
+
+    >>> published("baselines", "sst2", "cp-lrp")
+    {'loo-r': 0.52, 'lerf': 1.0, 'morf': 0.22, 'delta': 0.79}
+    >>> published("layers", "sst2", "attnlrp")["loo-r"]
+    0.22
+    """
+    tables = published_tables()
+    if experiment == "bilinear":
+        metrics, cells = OF_NETWORKS, tables["bilinear"].get(method)
+    else:
+        baselines = tables["baselines"].get(data, {}) if experiment in ("baselines", "layers") else {}
+        by_layer = tables["layers"].get(data, {}) if experiment == "layers" else {}
+        metrics, cells = OF_TEXTS, (baselines | by_layer).get(method)
+    return {} if cells is None else dict(zip(metrics, cells, strict=True))

@@ -6,10 +6,10 @@ from typing import Any
 
 from looprop.files import check_folder_place
 from looprop.running.engines import Engine, get_engine
+from looprop.running.manifest import NUMERICS
 from looprop.running.missing import EXAMPLES, SECONDS, check_ids, run_missing
-from looprop.running.opening import open_store
-from looprop.running.store import Store
-from looprop.study.job import Job, Options
+from looprop.running.store import Store, open_store
+from looprop.study.kind import Job, Options
 from looprop.study.kinds import get_kind
 from looprop.study.run import Run
 from looprop.study.spec import load_spec
@@ -61,7 +61,7 @@ def reproduce(
     ids = [task.id for task in job.tasks]
     check_ids(ids)
     about: dict[str, Any] = {"title": job.title, "tasks": len(ids), **job.about.to_dict()}
-    with open_store(folder, job.known_as, grows=job.grows, **about) as store:
+    with open_store(folder, {**job.identity, "numerics": NUMERICS}, grows=job.grows, **about) as store:
         _note_taken_over(store, job, source, known)
         work = job.prepare(folder, progress=progress)
         run_missing(

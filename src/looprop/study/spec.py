@@ -11,8 +11,7 @@ import yaml
 from looprop.errors import DataError, UnknownNameError
 from looprop.evaluation.setup import Setup
 from looprop.running.provenance import fingerprint
-from looprop.study.experiments import SPEC, experiment_text
-from looprop.study.kinds import get_kind, load_kind
+from looprop.study.kinds import SPEC, experiment_text, get_kind, load_kind
 
 PLANS = ("by-layer",)
 METRICS = ("loo-r", "loo-r-no-special", "morf", "lerf", "delta")
@@ -110,12 +109,9 @@ class Spec:
         if data is not None:
             plain["data"] = {data: plain["data"][data]}
         for of_data in plain["data"].values():
-            if not of_data["skip"]:
-                del of_data["skip"]
-            if of_data["features"] == "token":
-                del of_data["features"]
-            if of_data["most_words"] is None:
-                del of_data["most_words"]
+            for name, usual in (("skip", ()), ("features", "token"), ("most_words", None)):
+                if of_data[name] == usual:
+                    del of_data[name]
         return plain
 
     @property

@@ -7,9 +7,7 @@ heads for each): what keys or values get is drawn once per shared head, and ever
 import torch
 from torch import Tensor
 
-from looprop.auditing.catalogue import CATALOGUE
-from looprop.auditing.rewrites.base import Model, well_conditioned
-from looprop.auditing.rewrites.changes import Changes
+from looprop.auditing.rewrites.base import Changes, Model, well_conditioned
 from looprop.auditing.rewrites.structures import AttentionBlock, BlockRewrite, Projection
 
 
@@ -20,7 +18,6 @@ class QueryKeyRescaled(BlockRewrite):
     """
 
     name = "qk-rescaled"
-    summary = CATALOGUE[name].summary
 
     def obstacle(self, model: Model, block: AttentionBlock) -> str:
         if block.normed:
@@ -37,7 +34,6 @@ class ValueOutputTurned(BlockRewrite):
     """v_h -> M_h v_h, W_o,h -> W_o,h M_h^-1, M_h invertible: attention mixes positions, M_h the entries of each."""
 
     name = "vo-turned"
-    summary = CATALOGUE[name].summary
 
     def change(self, block: AttentionBlock, changes: Changes, generator: torch.Generator) -> None:
         values, output = block.value.matrix(changes), block.output.matrix(changes)
@@ -59,7 +55,6 @@ class HeadsPermuted(BlockRewrite):
     """
 
     name = "heads-permuted"
-    summary = CATALOGUE[name].summary
 
     def obstacle(self, model: Model, block: AttentionBlock) -> str:
         if block.kv_heads < 2:
@@ -79,7 +74,6 @@ class KeyBiasShifted(BlockRewrite):
     """k -> k + c for all keys: every score of a row grows by q . c, and softmax takes no notice."""
 
     name = "key-bias-shifted"
-    summary = CATALOGUE[name].summary
 
     def obstacle(self, model: Model, block: AttentionBlock) -> str:
         if not block.key.has_bias:

@@ -100,11 +100,6 @@ def is_linear(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear) or is_conv1d(module)
 
 
-def is_convolution(module: nn.Module) -> bool:
-    """A convolution along one to three axes."""
-    return isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d)
-
-
 class _Observer(InterceptMode):
     def __init__(self, observed: Observation) -> None:
         super().__init__()
@@ -187,5 +182,5 @@ def _hooks(observed: Observation) -> Iterator[Any]:
 
     for module in observed.names:
         yield module.register_forward_pre_hook(met)
-        if is_norm(module) or is_linear(module) or is_convolution(module):
+        if is_norm(module) or is_linear(module) or isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d):
             yield module.register_forward_hook(mark)

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from looprop.auditing.catalogue import CATALOGUE
-from looprop.auditing.rewrites.base import Model, Places, Rewrite
-from looprop.auditing.rewrites.changes import Changes
+from looprop.auditing.rewrites.base import Changes, Model, Places, Rewrite
 from looprop.auditing.rewrites.linears import bias_of, linear_map, matrix_of
 from looprop.auditing.rewrites.observing import is_linear
 
@@ -16,7 +14,6 @@ class ReluRescaled(Rewrite):
     """W2 ReLU(W1 x + b1) = (W2 / a) ReLU(a (W1 x + b1)) for a > 0, another a for every unit."""
 
     name = "relu-rescaled"
-    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places, generator = Places(), model.generator()
@@ -44,7 +41,6 @@ class ReluRearranged(Rewrite):
     """
 
     name = "relu-rearranged"
-    summary = CATALOGUE[name].summary
 
     def apply(self, model: Model, changes: Changes) -> Places:
         places = Places()

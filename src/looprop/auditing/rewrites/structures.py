@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from looprop.auditing.rewrites.base import Model, Places, Rewrite
-from looprop.auditing.rewrites.changes import Changes
+from looprop.auditing.rewrites.base import Changes, Model, Places, Rewrite
 from looprop.auditing.rewrites.observing import is_conv1d, is_linear
 
 _SEPARATE = (
@@ -97,8 +96,8 @@ class _NotUnderstood(Exception):
 
 def attention_blocks(model: Model, places: Places) -> list[AttentionBlock]:
     """The blocks of a model; attention that is there and not understood is noted as unsupported."""
-    blocks = list(_blocks(model, places))
-    covered = sum(_times_run(model, block) for block in blocks)
+    blocks, calls = list(_blocks(model, places)), model.observed.calls
+    covered = sum(max(calls[block.module], calls[block.query.module]) for block in blocks)
     if model.sites is None:
         places.leave("attention", "the engine cannot count the attention sites of this model")
     elif covered < model.sites:
@@ -130,10 +129,6 @@ class BlockRewrite(Rewrite):
         """Change one block."""
 
 
-def _times_run(model: Model, block: AttentionBlock) -> int:
-    return max(model.observed.calls[block.module], model.observed.calls[block.query.module])
-
-
 def _blocks(model: Model, places: Places) -> Iterator[AttentionBlock]:
     names = {module: name for name, module in model.module.named_modules()}
     rotary = _is_rotary(model.module)
@@ -142,14 +137,11 @@ def _blocks(model: Model, places: Places) -> Iterator[AttentionBlock]:
             continue
         try:
             if isinstance(module, nn.MultiheadAttention):
-                block: AttentionBlock | None = _torch_block(module, name)
-            else:
-                block = _named_block(model.module, module, name, rotary)
+                yield _torch_block(module, name)
+            elif (block := _named_block(model.module, module, name, rotary)) is not None:
+                yield block
         except _NotUnderstood as reason:
             places.leave(name, str(reason))
-            continue
-        if block is not None:
-            yield block
 
 
 def _torch_block(module: nn.MultiheadAttention, name: str) -> AttentionBlock:
@@ -217,9 +209,7 @@ def _rows(children: dict[str, nn.Module], projections: list[nn.Module], heads: i
 
 
 def _outputs(linear: nn.Module) -> int:
-    weight = linear._parameters["weight"]
-    assert weight is not None
-    return int(weight.shape[1] if is_conv1d(linear) else weight.shape[0])
+    return linear.get_parameter("weight").shape[1 if is_conv1d(linear) else 0]
 
 
 def _number_of_heads(root: nn.Module, module: nn.Module) -> int:

@@ -13,7 +13,6 @@ import numpy as np
 
 from looprop.errors import InputError, RuleError, UnknownNameError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.looprop.budget import FIRST_PASS, USUAL, exact_is_as_quick, passes_of
 from looprop.methods.looprop.estimates import (
     FirstEstimate,
     Places,
@@ -25,7 +24,8 @@ from looprop.methods.looprop.estimates import (
 )
 from looprop.methods.looprop.first_order import Backward, FirstOrder, first_order, refuse_others
 from looprop.methods.looprop.rows import carried
-from looprop.methods.looprop.spending import spend
+from looprop.methods.looprop.spending import FIRST_PASS, USUAL, exact_is_as_quick, passes_of, spend
+from looprop.methods.parts.players import whole_number
 from looprop.models.subject import Subject
 from looprop.removal.value import SetFunction
 
@@ -65,8 +65,8 @@ class LooProp(Method):
     ) -> None:
         if rows not in ("all", None) and (not isinstance(rows, int) or isinstance(rows, bool) or rows < 0):
             raise InputError(f"rows must be an integer >= 0 or 'all', got {rows!r}")
-        if refine is not None and (not isinstance(refine, int) or isinstance(refine, bool) or refine < 0):
-            raise InputError(f"refine must be an integer >= 0, got {refine!r}")
+        if refine is not None:
+            whole_number("refine", refine, 0)
         if backward is not None and backward not in get_args(Backward):
             raise UnknownNameError("backward", str(backward), get_args(Backward))
         if budget is not None and not (0 < budget < 1 or budget >= FIRST_PASS):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -161,15 +162,8 @@ def exact_rows(subject: Subject, intact: FirstOrder, rows: list[Tensor], member:
             [len(r) for r in rows], intact.sites[0], most=ROWS if subject.adapter.takes_batches else 1
         ):
             chosen, real = _filled([rows[i] for i in batch], member[batch], at_front=at_front)
-            places = {i: n for n, i in enumerate(batch)}
-
-            def run(
-                part: list[int], chosen: Tensor = chosen, real: Tensor = real, places: dict[int, int] = places
-            ) -> Tensor:
-                own = [places[i] for i in part]
-                return _run(subject, intact, chosen[own], member[part], real[own])
-
-            found[batch] = run_halving(batch, run)
+            run = partial(_run, subject, intact, chosen, member[batch], real)
+            found[batch] = run_halving([*range(len(batch))], run)
     return found
 
 
@@ -205,8 +199,9 @@ def _filled(rows: list[Tensor], member: Tensor, *, at_front: bool) -> tuple[Tens
     return torch.stack(filled), places >= width - own_counts if at_front else places < own_counts
 
 
-def _run(subject: Subject, intact: FirstOrder, rows: Tensor, barred: Tensor, real: Tensor) -> Tensor:
-    adapter = subject.adapter
+def _run(subject: Subject, intact: FirstOrder, rows: Tensor, barred: Tensor, real: Tensor, part: list[int]) -> Tensor:
+    """The target for a part of the variants of a batch."""
+    adapter, rows, barred, real = subject.adapter, rows[part], barred[part], real[part]
     # What is removed leaves a mean, and some models clear its row.
     batch, placed = adapter.at_rows(subject.encoded, rows, read=~barred.gather(1, rows))
     completed = completing(intact.reduced, rows, real) if intact.reduced else nullcontext()

@@ -1,4 +1,6 @@
-"""Where a budget goes: each pass to what buys most on this input, as far as the passes before it tell."""
+"""What a budget of forward passes comes to, and where it goes: each pass to what buys most on this input, as far as the
+passes before it tell.
+"""
 
 from dataclasses import dataclass
 from functools import partial
@@ -7,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from looprop.methods.looprop.budget import FIRST_PASS
 from looprop.methods.looprop.estimates import (
     FirstEstimate,
     Places,
@@ -20,6 +21,38 @@ from looprop.methods.looprop.estimates import (
 from looprop.methods.looprop.rows import carried, choose_rows, whole_variants
 from looprop.models.subject import Subject
 from looprop.removal.value import SetFunction
+
+# One forward and one backward pass: what even the cheapest estimate costs.
+FIRST_PASS = 3.0
+# What `looprop` spends when nothing is said.
+USUAL = 11.0
+
+
+def passes_of(budget: float, features: int) -> float:
+    """A budget in passes; below 1 it is a share of leave-one-out's cost, one pass per feature.
+
+    >>> passes_of(11, features=40), passes_of(0.25, features=40)
+    (11, 10.0)
+    """
+    return budget * features if budget < 1 else budget
+
+
+# Leave-one-out of so many positions in all (features times tokens) takes no longer than the usual budget, whose first
+# pass goes through the engine: up to 18 tokens, each a feature, and up to 20 of a decoder, where variants share what
+# stands before the removed token. Measured once, in CPU time (benchmarks/default_cost.py): a rule by the clock would
+# give other numbers on other days.
+EXACT_POSITIONS = 18 * 18
+EXACT_POSITIONS_OF_A_DECODER = 20 * 20
+
+
+def exact_is_as_quick(features: int, length: int, *, causal: bool) -> bool:
+    """Is leave-one-out over so many features of so many tokens no dearer in time than the usual budget?
+
+    >>> [exact_is_as_quick(n, n, causal=False) for n in (5, 18, 19)], exact_is_as_quick(20, 20, causal=True)
+    ([True, True, False], True)
+    """
+    return features * length <= (EXACT_POSITIONS_OF_A_DECODER if causal else EXACT_POSITIONS)
+
 
 # So many true values are computed before it is decided what the other passes are for.
 TRIED = 3

@@ -1,5 +1,8 @@
-"""What methods that look at attention read off a forward pass: the sites of every layer, and the rows read out."""
+"""The base of methods that look at attention, and what they read off a forward pass: the sites of every layer, and the
+rows read out.
+"""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -9,6 +12,7 @@ from torch import Tensor
 from looprop.errors import InputError
 from looprop.intercept.attention import AttentionSite, heads_of_one, shared_by_groups
 from looprop.intercept.layers import UnfollowedAttention, layers_of
+from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
 from looprop.models.subject import Subject
@@ -29,6 +33,25 @@ def check_tokens(subject: Subject, method: str) -> None:
         raise InputError(
             f"{method} has no meaning for an encoder-decoder: its attention maps are of two sequences and no chain"
         )
+
+
+class AttentionMethod(Method):
+    """The base of methods whose scores are a row of one matrix that says how positions reach each other."""
+
+    inputs = ("text", "image")
+
+    def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
+        """The row that is read out (the class token's, a decoder's last), or the mean of those that are."""
+        return [self._attribute(subject) for subject in subjects]
+
+    def _attribute(self, subject: Subject) -> Attribution:
+        check_tokens(subject, self.name)
+        scores = read_rows(subject, self.flow(subject)).double().cpu().numpy()
+        return Attribution(subject.group(scores), cost=self.passes(subject))
+
+    @abstractmethod
+    def flow(self, subject: Subject) -> Tensor:
+        """How much of each position (columns) reaches each position (rows): (T, T)."""
 
 
 @contextmanager

@@ -48,9 +48,8 @@ def connected(address: str | None) -> Iterator[Any]:
 
 def check_address(address: str | None) -> None:
     """Raise within half a minute where no Ray cluster answers."""
-    if address in (None, "", "auto", "local"):
+    if address is None or address in ("", "auto", "local"):
         return
-    assert address is not None
     if "://" in address:
         raise ClusterError(
             f"address {address!r} is for Ray Client; expected host:port of the head of a cluster, from one of its "
@@ -88,12 +87,8 @@ class WorkerSize:
     memory: int
 
     def __str__(self) -> str:
-        parts = [
-            f"{self.processors} CPU",
-            *([f"{self.gpus:g} GPU"] if self.gpus else []),
-            f"{self.memory / 2**30:.1f} GB",
-        ]
-        return ", ".join(parts)
+        gpus = f", {self.gpus:g} GPU" if self.gpus else ""
+        return f"{self.processors} CPU{gpus}, {self.memory / 2**30:.1f} GB"
 
     def fits(self, room: dict[str, float]) -> int:
         """How many such workers a machine holds."""

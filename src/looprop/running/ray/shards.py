@@ -22,11 +22,6 @@ SECONDS = 20.0
 EXAMPLES = 256
 
 
-def name_of(item: Any) -> str:
-    """What an item is called in errors."""
-    return str(getattr(item, "id", item))
-
-
 def estimated_cost(item: Any, *, longest: int | None = None) -> float:
     """The cost of an item, in squared tokens; whatever is not text counts as one. `longest`: where the model cuts
     texts.
@@ -101,7 +96,7 @@ class Shards:
         """
         for item in items:
             if shard.attempt >= ATTEMPTS:
-                self.failed[name_of(item)] = error
+                self.failed[str(getattr(item, "id", item))] = error
             else:
                 self.give_back(Shard((item,), shard.cost / len(shard.items), shard.attempt + 1))
 

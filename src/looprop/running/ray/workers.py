@@ -1,7 +1,15 @@
-"""What runs on the machines of a cluster: an actor that loads its models once and computes shards."""
+"""The workers of a cluster: how work reaches one, and what it does there. It loads its models once and computes shards.
 
+Work is sent as a pickle, in which every model that has a name stands as that name. A worker loads such a model itself,
+from its own disk or cache, and compares weights, configuration, tokenizer and code with the driver's; ready-made models
+travel whole. So does code that was loaded from a folder.
+"""
+
+import io
+import pickle
 import platform
 import socket
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +17,110 @@ from typing import Any
 
 import torch
 
-from looprop.errors import ClusterError
+from looprop.errors import ClusterError, ModelError
+from looprop.models.adapter import Adapter, Origin
+from looprop.models.loading import load_adapter
+from looprop.removal.trust import limit_batches
+from looprop.running.engines import LOADED_FROM_FOLDER
+from looprop.running.manifest import compare
+from looprop.running.model_identity import model_identity
 from looprop.running.provenance import versions
-from looprop.running.ray.sending import Parcel, unpack_work
 from looprop.running.ray.shards import said
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Work as bytes. size: the bytes of the parameters of its models. longest: the most tokens that they take, where
+    they say.
+    """
+
+    content: bytes
+    size: int
+    longest: int | None
+
+
+def pack_work(work: Any) -> Parcel:
+    """Work as a parcel, to be opened by `unpack_work` in another process."""
+    from ray import cloudpickle
+
+    for name, module in [*sys.modules.items()]:
+        if name.startswith(LOADED_FROM_FOLDER):
+            cloudpickle.register_pickle_by_value(module)
+    adapters: list[Adapter] = []
+
+    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+        def persistent_id(self, obj: Any) -> Any:
+            if not isinstance(obj, Adapter):
+                return None
+            adapters.append(obj)
+            if obj.origin is not None:
+                return "named", obj.origin, model_identity(obj)
+            if any(parameter.device.type != "cpu" for parameter in obj.model.parameters()):
+                raise ClusterError(
+                    f"{obj.name} is on {obj.device}: a ready-made model is sent from the CPU, workers put it on their "
+                    "GPU"
+                )
+            return "whole", cloudpickle.dumps(obj)
+
+    sink = io.BytesIO()
+    try:
+        Pickler(sink).dump(work)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise ClusterError(f"the work cannot be sent to other processes: {error}") from error
+    size = sum(p.numel() * p.element_size() for adapter in adapters for p in adapter.model.parameters())
+    known = [longest for adapter in adapters if (longest := getattr(adapter, "longest", None)) is not None]
+    return Parcel(sink.getvalue(), size, max(known, default=None))
+
+
+def unpack_work(parcel: Parcel, device: torch.device) -> Any:
+    """The work, its models loaded and on the device."""
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, pid: Any) -> Adapter:
+            kind, *rest = pid
+            adapter: Adapter = load_again(*rest, device=device) if kind == "named" else pickle.loads(rest[0])
+            adapter.model.to(device)
+            if device.type == "cuda":
+                limit_batches(adapter, positions_that_fit(adapter, torch.cuda.mem_get_info(device)[0]))
+            return adapter
+
+    return Unpickler(io.BytesIO(parcel.content)).load()
+
+
+def positions_that_fit(adapter: Adapter, free: int) -> int | None:
+    """How many positions a batch may hold in `free` bytes, from the sizes in the model's configuration; None where it
+    has none.
+
+        free / 4 / (bytes of a number * (10 width + 3 inner width))
+
+    It is a first guess: where memory runs out all the same, the set function halves its batches and keeps to the
+    smaller size.
+    """
+    config = getattr(adapter.model, "config", None)
+    width = getattr(config, "hidden_size", None) or getattr(config, "n_embd", None)
+    if not isinstance(width, int):
+        return None
+    inner = getattr(config, "intermediate_size", None) or 4 * width
+    element = next(adapter.model.parameters()).element_size()
+    return max(1, int(free / 4 / (element * (10 * width + 3 * inner))))
+
+
+def load_again(origin: Origin, identity: dict[str, Any], *, device: torch.device) -> Adapter:
+    """The model of the driver from this machine; raises if it is another one here."""
+    # Loaded for an accelerator, weights keep the dtype of their file; for the CPU they become float32. The driver chose
+    # which.
+    if origin.accelerated and device.type == "cpu":
+        raise ModelError(f"{origin.source!r} was loaded for a GPU, and this worker has none")
+    adapter = load_adapter(
+        origin.source, trust_remote_code=origin.trust_remote_code, device=device if origin.accelerated else None
+    )
+    if changed := compare(identity, model_identity(adapter)).changed:
+        raise ModelError(
+            f"{adapter.name!r} is not the model of the driver, changed: {'; '.join(changed)}. Another version lies on "
+            "this machine, or the model was changed after it was loaded; in that case send it whole, "
+            "load((model, tokenizer))"
+        )
+    return adapter
 
 
 @dataclass(frozen=True)

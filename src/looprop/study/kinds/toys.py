@@ -22,8 +22,7 @@ from looprop.propagation import reference
 from looprop.running.missing import Work
 from looprop.running.parts import Row
 from looprop.study.claims import JudgedClaim
-from looprop.study.job import About, Job, Options
-from looprop.study.kind import Kind
+from looprop.study.kind import About, Job, Kind, Options
 from looprop.study.report.grids import Cells, Grid, Measured
 from looprop.study.run import Run
 from looprop.study.spec import Spec

@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 
 from looprop.result.writers import Record, to_csv
-from looprop.study.report.contents import Contents, run_facts
-from looprop.study.report.grids import Grid, Measured
+from looprop.study.report.grids import Contents, Grid, Measured, run_facts
 
 COLUMNS = ("data", "table", "row", "column", "value", "low", "high", "n", "paper")
 _SPELT = {

@@ -1,7 +1,7 @@
 """One function in two implementations: what each method says of an input in both, and how far that agrees.
 
 Rows carry `network`, the implementation, and `seed`, which network it is. Rows of the scalar product, which is not
-trained, have no seed.
+trained, have no seed. The same two functions are the paper's cases of the audit.
 """
 
 import math
@@ -9,14 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
+from looprop.errors import UnknownNameError
 from looprop.evaluation.example import Task, evaluate_example
 from looprop.evaluation.setup import Setup
+from looprop.inputs.mnist import load_mnist
 from looprop.metrics import correlate
 from looprop.models.loading import adapt_module
 from looprop.running.parts import Row
-from looprop.study.kinds.networks.linear_attention import LinearAttention, reordered
+from looprop.study.kinds import AUDIT_CASES
+from looprop.study.kinds.networks.training import LinearAttention, draw_digits, reordered, train
 
 Implementation = nn.Module | Callable[[Tensor], Tensor]
 
@@ -116,3 +120,29 @@ def seed_means(rows: Sequence[Row], side: str, column: str) -> list[float]:
         defined = values[~np.isnan(values)]
         means.append(float(defined.mean()) if len(defined) else math.nan)
     return means
+
+
+USUAL_LIMIT = 100
+"""So many test digits unless told."""
+
+
+@dataclass(frozen=True, eq=False)
+class AuditCase:
+    """A model that is audited on inputs of its own."""
+
+    model: Implementation
+    inputs: list[Tensor]
+    title: str
+
+
+def audit_case(name: str, *, limit: int | None = None, seed: int = 0) -> AuditCase:
+    """`product`: (x1 x2) x3 at (2, 3, 4). `mnist`: Q (K^T V), trained with the seed, on `limit` test digits drawn by
+    it.
+    """
+    if name == "product":
+        return AuditCase(left_product, [torch.tensor(POINT)], "x1 x2 x3 at (2, 3, 4)")
+    if name != "mnist":
+        raise UnknownNameError("case", name, AUDIT_CASES)
+    network = train(load_mnist("train"), seed=seed)
+    digits = draw_digits(load_mnist("test"), limit=USUAL_LIMIT if limit is None else limit, seed=seed)
+    return AuditCase(network, list(digits.pixels), f"{digits.title}, network of seed {seed}")

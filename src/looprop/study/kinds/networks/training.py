@@ -1,12 +1,15 @@
-"""The digits of RQ1, 14 x 14 pixels, one token each, and the networks that are trained on them: one per seed, kept in
-the run folder with its test accuracy.
+"""The two linear-attention networks of RQ1, and their training: one function, two orders of multiplication.
 
-networks/seed-3-<hash of the weights>.safetensors, or networks/<name of the recipe>/... where a run has several.
+    qk_first: (Q K^T) V / n        kv_first: Q (K^T V) / n        n = 196 pixels, no softmax
+
+Each pixel of a 14 x 14 digit is one token; the read-out is linear over all tokens, or over their mean. There is one
+network per seed, kept in the run folder with its test accuracy: networks/seed-3-<hash of the weights>.safetensors, or
+networks/<name of the recipe>/... where a run has several.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -22,15 +25,67 @@ from looprop.inputs.examples import draw
 from looprop.inputs.mnist import Digits
 from looprop.running.inside import check_file, check_folder
 from looprop.running.provenance import weights_hash
-from looprop.study.kinds.networks.linear_attention import SIDE, LinearAttention
+
+Order = Literal["qk_first", "kv_first"]
+ORDERS: tuple[Order, ...] = ("qk_first", "kv_first")
+
+SIDE, WIDTH, CLASSES = 14, 32, 10
+
+
+class LinearAttention(nn.Module):
+    """Projections Q, K, V from one token to `width`, their product in one of two orders, and a linear read-out.
+
+    positions: a token is its pixel, embedded, plus a learned vector of its place; else it is the pixel itself.
+    pooled: the read-out sees the mean over tokens; else all of them.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        *,
+        pixels: int = SIDE * SIDE,
+        width: int = WIDTH,
+        positions: bool = False,
+        pooled: bool = False,
+    ) -> None:
+        super().__init__()
+        if order not in ORDERS:
+            raise UnknownNameError("order", str(order), ORDERS)
+        self.order: Order = order
+        self.pixels, self.width, self.positions, self.pooled = pixels, width, positions, pooled
+        if positions:
+            self.embedding, self.place = nn.Linear(1, width), nn.Parameter(torch.randn(pixels, width))
+        of_token = width if positions else 1
+        self.query, self.key, self.value = (nn.Linear(of_token, width) for _ in range(3))
+        self.read_out = nn.Linear(width if pooled else pixels * width, CLASSES)
+
+    def tokens(self, x: Tensor) -> Tensor:
+        """Pixels (B, n) -> tokens (B, n, 1 or d)."""
+        pixel = x[..., None]
+        return self.embedding(pixel) + self.place if self.positions else pixel
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pixels (B, n) -> logits (B, 10)."""
+        tokens = self.tokens(x)
+        q, k, v = self.query(tokens), self.key(tokens), self.value(tokens)  # (B, n, d)
+        k = k.transpose(1, 2)  # (B, d, n)
+        mixed = (q @ k) @ v if self.order == "qk_first" else q @ (k @ v)
+        mixed = mixed / x.shape[1]
+        logits: Tensor = self.read_out(mixed.mean(1) if self.pooled else mixed.flatten(1))
+        return logits
+
+
+def reordered(network: LinearAttention, order: Order) -> LinearAttention:
+    """The same weights in the other order of multiplication."""
+    build = {name: getattr(network, name) for name in ("pixels", "width", "positions", "pooled")}
+    twin = LinearAttention(order, **build)
+    twin.load_state_dict(network.state_dict())
+    return twin.eval()
+
 
 LEARNING_RATE = 1e-3
 FOLDER = "networks"
 """Where they are kept in a run folder."""
-MEAN, DEVIATION = 0.1307, 0.3081
-"""Of MNIST's training pixels, as everyone uses them to standardise."""
-
-Scale = Literal["unit", "standard"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,46 +116,35 @@ def draw_digits(digits: Digits, *, limit: int | None, seed: int) -> DrawnDigits:
     return DrawnDigits(digits.split, [names[i] for i in chosen], shrink(digits.images[chosen]), len(digits))
 
 
-def shrink(images: NDArray[np.uint8], *, side: int = SIDE) -> Tensor:
-    """Grey levels (N, 28, 28) as pixels in [0, 1] at (N, side * side): antialiased bilinear resize."""
+def shrink(images: NDArray[np.uint8]) -> Tensor:
+    """Grey levels (N, 28, 28) as pixels in [0, 1] at (N, 14 * 14): antialiased bilinear resize."""
     pixels = torch.from_numpy(images.astype(np.float32) / 255.0)[:, None]
-    small = nn.functional.interpolate(pixels, size=(side, side), mode="bilinear", antialias=True, align_corners=False)
+    small = nn.functional.interpolate(pixels, size=(SIDE, SIDE), mode="bilinear", antialias=True, align_corners=False)
     return small.flatten(1)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network of RQ1 is built and trained; the paper leaves all but the number of epochs open.
+    """How a network of RQ1 is trained; the paper leaves all but the number of epochs open. batch: digits to a step.
 
-    positions, pooled: as in `LinearAttention`. scale: pixels from 0 to 1, or standardised with MNIST's mean and
-    deviation. batch: digits to a step.
+    A subclass may build another network, and scale its pixels.
     """
 
-    positions: bool = False
-    pooled: bool = False
-    scale: Scale = "unit"
     batch: int = 64
     epochs: int = 5
 
     def __post_init__(self) -> None:
-        if self.scale not in get_args(Scale):
-            raise UnknownNameError("scale", str(self.scale), get_args(Scale))
         for name in ("batch", "epochs"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 1:
                 raise DataError(f"{name} must be an integer >= 1, got {getattr(self, name)!r}")
 
     def network(self) -> LinearAttention:
         """One with random weights, in the order kv_first, which is the cheaper one: the weights serve both."""
-        return LinearAttention("kv_first", positions=self.positions, pooled=self.pooled)
+        return LinearAttention("kv_first")
 
     def scaled(self, pixels: Tensor) -> Tensor:
         """Pixels from 0 to 1 as the network takes them."""
-        return (pixels - MEAN) / DEVIATION if self.scale == "standard" else pixels
-
-    @property
-    def black(self) -> float:
-        """What a black pixel is to the network."""
-        return -MEAN / DEVIATION if self.scale == "standard" else 0.0
+        return pixels
 
 
 PLAIN = Recipe()

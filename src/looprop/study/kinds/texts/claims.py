@@ -11,9 +11,8 @@ from scipy import stats
 
 from looprop.evaluation.summary import by_method, values_of
 from looprop.metrics import bootstrap_mean, spearman
-from looprop.study.claims import ALPHA, HARDLY, JudgedClaim, judge_difference, with_interval
+from looprop.study.claims import ALPHA, HARDLY, PAPER_LAYERS, JudgedClaim, judge_difference, published, with_interval
 from looprop.study.kinds.texts.layers import defined_mean, first_layers, layer_entropy, only_layer
-from looprop.study.published import PAPER_LAYERS, published
 from looprop.study.run import Run
 
 ATTNLRP, CP_LRP = "attnlrp", "cp-lrp"

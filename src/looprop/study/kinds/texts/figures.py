@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from looprop.display.figures import QUIET, style
 from looprop.evaluation.result import Evaluation
 from looprop.evaluation.summary import MethodSummary, values_of
-from looprop.metrics import Estimate, bootstrap_mean
+from looprop.metrics import bootstrap_mean
 from looprop.naming import split_name
 from looprop.study.kinds.texts.layers import first_layers, from_layer, only_layer
-from looprop.study.report.names import name_of
+from looprop.study.report.grids import name_of
 from looprop.study.run import Run
 
 PANELS = (("loo-r", "LOO r"), ("delta", "Δ = LeRF − MoRF"))
@@ -60,22 +60,13 @@ def layers_figure(runs: Sequence[Run]) -> Figure:
     return figure
 
 
-def difference(values: Sequence[float], base: Sequence[float]) -> Estimate:
-    """The mean difference over examples that have both values, with its interval.
-
-    >>> e = difference([1.0, 2.0, 4.0], [0.5, 1.5, 3.5])
-    >>> e.mean, e.low, e.high
-    (0.5, 0.5, 0.5)
-    """
-    return bootstrap_mean(np.asarray(values) - np.asarray(base))
-
-
 def _layers_panel(axes: Axes, evaluation: Evaluation, layers: int, metric: str, title: str) -> None:
     every = list(range(1, layers + 1))
     values = values_of(evaluation.rows, metric)
-    base = float(np.nanmean(values["attnlrp"]))
+    attnlrp = np.asarray(values["attnlrp"])
+    base = float(np.nanmean(attnlrp))
     for label, colour, method in LINES:
-        gains = [difference(values[method(k)], values["attnlrp"]) for k in every]
+        gains = [bootstrap_mean(np.asarray(values[method(k)]) - attnlrp) for k in every]  # examples that have both
         means = [base + e.mean for e in gains]
         axes.plot(every, means, marker="o", markersize=3.5, linewidth=1.4, color=colour, label=label)
         low, high = [base + e.low for e in gains], [base + e.high for e in gains]
@@ -188,20 +179,16 @@ class Label:
     r: float
     first: MethodSummary
 
-    def lies_at(self, cost: float, r: float) -> bool:
-        """Is that point drawn upon this one?"""
-        return abs(cost / self.cost - 1) < NEAR and abs(r - self.r) < LEAST_SPACE / 2
-
 
 def joined(summaries: Sequence[MethodSummary]) -> list[Label]:
     """What distinguishes each looprop, where it is drawn; points that lie upon each other share one label."""
     labels: list[Label] = []
     for s in summaries:
         cost, r = s.cost, s.metrics["loo-r"].mean
-        near = [i for i, label in enumerate(labels) if label.lies_at(cost, r)]
-        if near:
-            before = labels[near[0]]
-            labels[near[0]] = replace(before, text=f"{before.text}, {setting(s.method)}")
+        for i, label in enumerate(labels):
+            if abs(cost / label.cost - 1) < NEAR and abs(r - label.r) < LEAST_SPACE / 2:
+                labels[i] = replace(label, text=f"{label.text}, {setting(s.method)}")
+                break
         else:
             labels.append(Label(setting(s.method) if len(summaries) > 1 else s.method, cost, r, s))
     return labels

@@ -8,10 +8,9 @@ from looprop.evaluation.result import Evaluation
 from looprop.evaluation.summary import MethodSummary, is_reference, notes_of
 from looprop.metrics import get_metric
 from looprop.naming import split_name
+from looprop.study.claims import OF_TEXTS, PAPER_LAYERS, published
 from looprop.study.kinds.texts.layers import first_layers, from_layer, layer_entropy, only_layer
-from looprop.study.published import OF_TEXTS, PAPER_LAYERS, published
-from looprop.study.report.grids import Cells, Grid, Measured
-from looprop.study.report.names import name_of, title_of
+from looprop.study.report.grids import Cells, Grid, Measured, name_of, title_of
 from looprop.study.run import Run
 
 LEADING = ("loo-r-no-special", *OF_TEXTS)
