@@ -1,0 +1,60 @@
+"""Sequences of changes, with their findings by class; or some steps of one sequence.
+
+python -m attacks.changes --seed 0 --count 1000
+python -m attacks.changes 17 0 2 5            steps 0, 2 and 5 of sequence 17
+"""
+
+import argparse
+import os
+import warnings
+from collections import defaultdict
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from attacks.catalogue import CAMPAIGNS
+from attacks.changes import campaign
+from attacks.changes.sequence import steps
+from attacks.changes.worlds import family
+from attacks.runner import run
+
+
+def main() -> int:
+    """Run sequences, or steps of one."""
+    parser = argparse.ArgumentParser(prog="python -m attacks.changes", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("numbers", type=int, nargs="*", help="a sequence and, if not all, its steps")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--processes", type=int, default=1)
+    asked = parser.parse_args()
+    if asked.numbers:
+        return _shown(asked.numbers[0], asked.numbers[1:])
+    tally = run(CAMPAIGNS["changes"], asked.seed, count=asked.count, seconds=None, processes=asked.processes)
+    print(tally.line())
+    print(f"{sum(tally.counts.values()) / tally.seconds:.2f} sequences a second")
+    groups: dict[str, list[str]] = defaultdict(list)
+    for seed, outcome in tally.findings:
+        groups[f"{outcome.kind}: {outcome.note.split(' | ')[0]}"].append(f"{outcome.note} | sequence {seed}")
+    for note in tally.over:
+        groups[f"refused although the truth can be told: {note.split(' | ')[0]}"].append(note)
+    for group, notes in sorted(groups.items(), key=lambda one: (one[0].split(":")[0], -len(one[1]))):
+        shortest = min(notes, key=lambda note: len(note.split(" | ")[2].split()) if note.count(" | ") > 1 else 0)
+        print(f"\n{len(notes)} x {group}\n    " + "\n    ".join(shortest.split(" | ")[1:] or [shortest]))
+    return int(bool(tally.findings))
+
+
+def _shown(seed: int, numbers: list[int]) -> int:
+    parts = steps(seed)
+    chosen = [parts[n] for n in numbers] if numbers else parts
+    print(f"{family(seed)}:")
+    warnings.simplefilter("ignore")
+    campaign.prepare()
+    verdicts = {at: (kind, why) for at, kind, why in campaign.played(seed, chosen)}
+    for at, step in enumerate(chosen):
+        print(f"  {step}", *(f"\n    {kind}: {why}" for kind, why in [verdicts[at]]) if at in verdicts else ())
+    return int(any(kind in ("wrong", "traceback", "hang") for kind, _ in verdicts.values()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
