@@ -7,14 +7,15 @@ python -m attacks.changes 17 0 2 5            steps 0, 2 and 5 of sequence 17
 import argparse
 import os
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from attacks.__main__ import Progress
 from attacks.catalogue import CAMPAIGNS
-from attacks.changes import campaign
+from attacks.changes.campaign import played, prepare
 from attacks.changes.sequence import steps
 from attacks.changes.worlds import family
 from attacks.runner import run
@@ -30,17 +31,23 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.numbers:
         return _shown(asked.numbers[0], asked.numbers[1:])
-    tally = run(CAMPAIGNS["changes"], asked.seed, count=asked.count, seconds=None, processes=asked.processes)
+    campaign = CAMPAIGNS["changes"]
+    tally = run(campaign, asked.seed, count=asked.count, seconds=None, processes=asked.processes, told=Progress())
     print(tally.line())
     print(f"{sum(tally.counts.values()) / tally.seconds:.2f} sequences a second")
-    groups: dict[str, list[str]] = defaultdict(list)
+    groups: dict[str, list[list[str]]] = defaultdict(list)
     for seed, outcome in tally.findings:
-        groups[f"{outcome.kind}: {outcome.note.split(' | ')[0]}"].append(f"{outcome.note} | sequence {seed}")
-    for note in tally.over:
-        groups[f"refused although the truth can be told: {note.split(' | ')[0]}"].append(note)
-    for group, notes in sorted(groups.items(), key=lambda one: (one[0].split(":")[0], -len(one[1]))):
-        shortest = min(notes, key=lambda note: len(note.split(" | ")[2].split()) if note.count(" | ") > 1 else 0)
-        print(f"\n{len(notes)} x {group}\n    " + "\n    ".join(shortest.split(" | ")[1:] or [shortest]))
+        note = outcome.note.split(" | ")
+        parts = note if len(note) == 3 else [outcome.kind, outcome.note, f"python -m attacks.changes {seed}"]
+        groups[f"{outcome.kind}: {parts[0].split(' after ')[0]}"].append(parts)
+    for said in tally.over:
+        parts = said.split(" | ")
+        groups[f"refused although the truth can be told: {parts[0].split(' after ')[0]}"].append(parts)
+    for group, found in sorted(groups.items(), key=lambda one: (one[0].split(":")[0], -len(one[1]))):
+        after = Counter(parts[0].partition(" after ")[2] for parts in found)
+        _, why, command = min(found, key=lambda parts: len(parts[2].split()))
+        print(f"\n{len(found)} x {group} after " + "; ".join(f"{name} ({n})" for name, n in after.most_common(40)))
+        print(f"    {why}\n    {command}")
     return int(bool(tally.findings))
 
 
@@ -49,8 +56,8 @@ def _shown(seed: int, numbers: list[int]) -> int:
     chosen = [parts[n] for n in numbers] if numbers else parts
     print(f"{family(seed)}:")
     warnings.simplefilter("ignore")
-    campaign.prepare()
-    verdicts = {at: (kind, why) for at, kind, why in campaign.played(seed, chosen)}
+    prepare()
+    verdicts = {at: (kind, why) for at, kind, why in played(seed, chosen)}
     for at, step in enumerate(chosen):
         print(f"  {step}", *(f"\n    {kind}: {why}" for kind, why in [verdicts[at]]) if at in verdicts else ())
     return int(any(kind in ("wrong", "traceback", "hang") for kind, _ in verdicts.values()))

@@ -95,10 +95,12 @@ class Asker:
         """An object that was made for the same question before, where kept ones are asked."""
         if not q.kept:
             return make()
-        key = (q.kind, q.on, q.text, str(q.target), q.method, q.more)
+        module = self.world.module(q.on)  # an answer may go to another model; what is bound to one stays with it
+        of = () if q.kind == "answer" else (id(module),)
+        key = (q.kind, q.on, q.text, str(q.target), q.method, q.more, *of)
         if key not in self.objects:
-            self.objects[key] = make()
-        return self.objects[key]
+            self.objects[key] = (module, make())  # with the module, so that no other takes its id
+        return self.objects[key][1]
 
     def ask(self, q: Question, **options: Any) -> list[Reading]:
         """All answers to one question. options: of the workbench's explain."""
