@@ -18,7 +18,7 @@ from attacks.catalogue import CAMPAIGNS
 from attacks.changes.campaign import played, prepare
 from attacks.changes.sequence import steps
 from attacks.changes.worlds import family
-from attacks.runner import run
+from attacks.runner import Tally, run
 
 
 def main() -> int:
@@ -32,7 +32,16 @@ def main() -> int:
     if asked.numbers:
         return _shown(asked.numbers[0], asked.numbers[1:])
     campaign = CAMPAIGNS["changes"]
-    tally = run(campaign, asked.seed, count=asked.count, seconds=None, processes=asked.processes, told=Progress())
+    line, shown = Progress(), set[int]()
+
+    def told(tally: Tally) -> None:
+        line(tally)
+        for seed, outcome in tally.findings:
+            if seed not in shown:
+                shown.add(seed)
+                print(f"{outcome.kind} in sequence {seed}: {outcome.note.split(' | ')[0]}", flush=True)
+
+    tally = run(campaign, asked.seed, count=asked.count, seconds=None, processes=asked.processes, told=told)
     print(tally.line())
     print(f"{sum(tally.counts.values()) / tally.seconds:.2f} sequences a second")
     groups: dict[str, list[list[str]]] = defaultdict(list)
