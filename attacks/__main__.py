@@ -70,6 +70,8 @@ def main() -> int:
         if len(tally.findings) > 20:
             numbers = " ".join(str(number) for number, _ in tally.findings[20:60])
             print(f"\n{len(tally.findings) - 20} more findings, seeds {numbers}")
+        for note in tally.over[:10]:
+            print(f"\nrefused although the truth can be told: {note}", flush=True)
     heads = "".join(f"{kind:>11}" for kind in KINDS)
     print(f"\n{'campaign':<10}{'cases':>8}{'tries':>9}{heads}{'time':>11}")
     for tally in tallies:

@@ -37,10 +37,11 @@ CAMPAIGNS = {
     for c in (
         Campaign("programs", "attacks.programs.campaign", "random networks against relevance by hand", 0.25),
         Campaign(
-            "models", "attacks.models.campaign", "odd Transformers, 40 texts each, against the naive loop", 0.3, 300
+            "models", "attacks.models.campaign", "odd Transformers, 40 texts each, against the naive loop", 0.2, 300
         ),
         Campaign("texts", "attacks.texts", "hostile texts through explanations, pages, files and evaluations", 0.2),
         Campaign("files", "attacks.files", "broken and hostile data files, model folders and run folders", 0.15, 60),
+        Campaign("changes", "attacks.changes.campaign", "models that change, against a new process", 0.1, 60),
         Campaign("kills", "attacks.kills", "runs and commands killed at every write and at any moment", 0.1, 300),
     )
 }

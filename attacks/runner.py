@@ -72,6 +72,7 @@ class Tally:
     campaign: Campaign
     counts: Counter[str] = field(default_factory=Counter)
     findings: list[tuple[int, Outcome]] = field(default_factory=list)
+    over: list[str] = field(default_factory=list)
     seconds: float = 0.0
     tries: int = 0
 
@@ -79,6 +80,7 @@ class Tally:
         """Count one case."""
         self.counts[outcome.kind] += 1
         self.tries += outcome.tries
+        self.over.extend(outcome.over)
         if outcome.finding:
             self.findings.append((seed, outcome))
 

@@ -11,11 +11,15 @@ HANG = 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one case. note: what was wrong, or who refused. tries: how many times it tried (kills, texts)."""
+    """What came of one case. note: what was wrong, or who refused. tries: how many times it tried (kills, texts).
+
+    over: what was refused although the truth can be told; no finding, but listed.
+    """
 
     kind: Kind
     note: str = ""
     tries: int = 1
+    over: tuple[str, ...] = ()
 
     @property
     def finding(self) -> bool:
