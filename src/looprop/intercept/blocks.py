@@ -112,6 +112,8 @@ def blocks_of(model: nn.Module) -> Iterator[list[Block]]:
                 found.pop()
             found.append(Block(module, args, kwargs, stream, out, began))
 
+    # Hooks of looprop itself, which make no other model of it.
+    before.of_looprop = after.of_looprop = True  # type: ignore[attr-defined]
     hooks = [
         hook
         for module in model.modules()

@@ -16,13 +16,11 @@ class Program:
     """What was seen in one forward pass.
 
     decides: do activations choose what is computed (a branch, a comparison, a maximum), or is the answer read from
-    rows that happen to have no slope? reads_ids: are token ids compared or counted, besides being looked up? leaves: do
-    values of activations leave to Python, where one may decide for the whole batch?
+    rows that happen to have no slope? reads_ids: are token ids compared or counted, besides being looked up?
     """
 
     decides: bool
     reads_ids: bool
-    leaves: bool = False
 
     @property
     def fixed(self) -> bool:
@@ -37,14 +35,15 @@ def program_of(adapter: Adapter, encoded: Encoded, *, sites: int, read: list[int
     """
     length = adapter.leading_positions(encoded) + len(encoded)
     try:
-        with adapter.evaluating(), torch.inference_mode(False), torch.enable_grad():
-            seen = _look_on(adapter, encoded, length, positions)
+        seen = _look_on(adapter, encoded, length, positions)
         hidden = sites and len(read) < length and not _reads_only(adapter, encoded, sites, read, positions)
     except Exception:  # a model that cannot be looked at in this way is not known to be simple
         return Program(decides=True, reads_ids=True)
-    return Program(seen.decides or bool(hidden), seen.reads_ids, seen.leaves)
+    return Program(seen.decides or bool(hidden), seen.reads_ids)
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()
 def _look_on(adapter: Adapter, encoded: Encoded, length: int, positions: int) -> ProgramMode:
     batch: dict[str, Tensor]
     placed: AbstractContextManager[object]
@@ -56,9 +55,17 @@ def _look_on(adapter: Adapter, encoded: Encoded, length: int, positions: int) ->
     floats = [value.requires_grad_() for value in batch.values() if value.is_floating_point()]
     ids = [batch["input_ids"]] if "input_ids" in batch else []
     mode = ProgramMode(ids, None if floats else adapter.explained_weight)
-    with placed, mode:
+    with adapter.evaluating(), placed, mode:
         adapter.logits(batch, positions=positions)
     return mode
+
+
+def values_leave(adapter: Adapter, encoded: Encoded, *, positions: int = 1) -> bool:
+    """Do values of activations leave to Python, where one of them may decide for a whole batch?"""
+    try:
+        return _look_on(adapter, encoded, adapter.leading_positions(encoded) + len(encoded), positions).leaves
+    except Exception:  # a model that cannot be looked at in this way: its batches are compared when they run
+        return False
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ written, and a few of its values. Writes that torch does not count (through `.da
 these values. A write that torch does not count and that changes none of them is not seen.
 """
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -56,7 +56,7 @@ def version_of(model: nn.Module, *others: Hashable, without: Collection[Place] =
             if value is not None and (id(module), name) not in without:
                 inner.append(value)
         own = vars(module)
-        marks += [tuple(map(id, own[hooks].values())) for hooks in _HOOKS if own.get(hooks)]
+        marks += [_hooks(own[hooks]) for hooks in _HOOKS if own.get(hooks)]
         for name, value in own.items():
             if name not in _STANDARD and (not without or (id(module), name) not in without):
                 fields.append(value if type(value) in _PLAIN else _mark(value, inner, seen))
@@ -77,6 +77,10 @@ def states(model: nn.Module) -> dict[Place, Hashable]:
             tensors: list[Tensor] = []
             found[id(module), name] = (repr(_mark(value, tensors, {})), _memory(tensors))
     return found
+
+
+def _hooks(hooks: Mapping[int, Any]) -> tuple[int, ...]:
+    return tuple(id(hook) for hook in tuple(hooks.values()) if not getattr(hook, "of_looprop", False))
 
 
 def _mark(value: Any, tensors: list[Tensor], seen: dict[int, Hashable], depth: int = 0) -> Hashable:

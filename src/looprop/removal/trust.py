@@ -20,7 +20,7 @@ from looprop.models.adapter import Adapter
 from looprop.models.agreement import AGREEMENT, least_rounding, rounding
 from looprop.models.checking import out_of_memory
 from looprop.models.ledger import BATCHES, Situation
-from looprop.models.program import Program, program_of
+from looprop.models.program import Program, program_of, values_leave
 from looprop.models.subject import Subject
 
 # A shortcut is taken only where it agrees with the plain way to AGREEMENT, relative to the size of the values, and to
@@ -32,8 +32,9 @@ FEW_VARIANTS = 20
 MOST_PATHS = 16
 # On fewer rows a number counted from the start is one counted from the end: paths cannot be compared.
 FEWEST_ROWS = 5
-# Checks compute at most this share of the rows that are asked for, once a way of running them was checked.
-CHECKS = 0.05
+# Checks compute at most this share of the variants that are asked for, once a way of running them was checked: the
+# first of runs of so many variants, the second of shorter ones. Programs that read token ids are checked in every run.
+MANY, FEW_CHECKS, MORE_CHECKS = 32, 0.05, 0.1
 
 T = TypeVar("T")
 
@@ -137,12 +138,13 @@ def is_new(subject: Subject, name: str) -> bool:
 
 def is_due(subject: Subject, name: str, variants: int, controls: int) -> bool:
     """Is it a run's turn to be checked: the first of its kind, and then as often as controls stay a small share of the
-    variants that were run?
+    variants that were run; of programs that read token ids every run?
     """
     ledger, kind = subject.adapter.ledger, (name, subject.path)
     with ledger.lock:
         before = ledger.unchecked.get(kind)
-        due = before is None or (before + variants) * CHECKS >= controls
+        share = FEW_CHECKS if variants >= MANY else MORE_CHECKS
+        due = before is None or (before + variants) * share >= controls or program(subject).reads_ids
         ledger.unchecked[kind] = 0 if due else (before or 0) + variants
     return due
 
@@ -212,7 +214,10 @@ def is_new_length(subject: Subject, rows: int, name: str = "") -> bool:
 
 def run_alone_where_values_leave(subject: Subject) -> None:
     """Where values of activations leave to Python, one of them may decide for a whole batch: run inputs one by one."""
-    if subject.adapter.takes_batches and program(subject).leaves:
+    adapter, positions = subject.adapter, subject.target.positions
+    if not adapter.takes_batches or not subject.path:
+        return
+    if once(subject, ("leaves", subject.path), lambda: values_leave(adapter, subject.encoded, positions=positions)):
         drop_batches(subject.adapter, "values of activations leave to Python, where one may decide for all")
 
 
