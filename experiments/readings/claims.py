@@ -1,6 +1,5 @@
 """What the grid decides about table 1."""
 
-
 from looprop.study import JudgedClaim, Run
 
 from .cells import NUMBERS, cells_of, printed
