@@ -29,7 +29,6 @@ ORDER = [
     "tensors",
     "measure",
     "checking",
-    "estimating",
     "explained",
     "interacting",
     "coarse_to_fine",

@@ -150,7 +150,7 @@ def _explained(
 
 def _tell_cost(subject: "Subject", method: "Method") -> None:
     """What is to come, from one forward pass that is timed."""
-    from looprop.estimating import one_pass
+    from looprop.measure import one_pass
 
     passes, where = method.passes(subject), f"{len(subject.features)} features, {subject.length} tokens"
     seconds = passes * one_pass(subject)

@@ -126,7 +126,7 @@ def evaluate(
 def say_cost(benches: "Sequence[Workbench]", texts: "Dataset", setup: "Setup") -> None:
     """What a long run will cost at most, from one forward pass of a text of middling length; of a short one nothing."""
     from looprop.errors import LoopropError
-    from looprop.estimating import estimate_run, spoken
+    from looprop.measure import estimate_run, spoken
 
     middling = sorted((example.text for example in texts), key=lambda text: len(str(text)))[len(texts) // 2]
     seconds = passes = 0.0

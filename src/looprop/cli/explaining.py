@@ -150,7 +150,7 @@ def _say_cost(subject: "Subject", methods: list[str]) -> None:
     """What long work will cost, before it begins: forward passes of each method, and seconds from one; nothing where
     there is little to do.
     """
-    from looprop.estimating import one_pass, spoken, stated_cost
+    from looprop.measure import one_pass, spoken, stated_cost
     from looprop.methods.registry import make_method
 
     passes = {name: stated_cost(subject, make_method(name))[0] + _compared_with(name, methods) for name in methods}

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from looprop.errors import InputError, ShardError
 from looprop.evaluation.example import Task, check_given, evaluate_framed, failed_rows
 from looprop.evaluation.examples import SHOWN, disagreements
-from looprop.evaluation.known import KnownReference
 from looprop.evaluation.models import ModelEvaluations, by_name
+from looprop.evaluation.references import KnownReference
 from looprop.evaluation.result import Evaluation
 from looprop.evaluation.setup import Setup, make_setup
 from looprop.inputs.examples import Dataset
@@ -144,7 +144,8 @@ def _measured(
     progress: bool | Advance = False,
 ) -> Evaluation:
     """One model on all examples."""
-    check_given(m.adapter, tasks, setup)
+    if setup.given:
+        check_given(m.adapter, tasks, setup)
     found: dict[str, list[Row]] = {}
     frames: dict[str, Explanation] = {}
     about: dict[str, Any] = {"model": name, "setup": setup.to_dict(), "removals": _removals(m, setup)}
@@ -155,8 +156,7 @@ def _measured(
                 example = rows[0]["example"]
                 found[example] = rows
                 frames |= {} if frame is None else {example: frame}
-                if len(frames) > 2 * SHOWN:
-                    frames = _most_disputed(frames, found, setup)
+                frames = _most_disputed(frames, found, setup) if len(frames) > 2 * SHOWN else frames
                 advance(results.status() if isinstance(results, Sharded) else "")
         except ShardError as error:
             found |= {
@@ -166,7 +166,7 @@ def _measured(
         about["engine"] = results.account()
     found = {task.id: found[task.id] for task in tasks}
     ordered = [row for rows in found.values() for row in rows]
-    shown = _most_disputed(frames, found, setup)
+    shown = _most_disputed(frames, found, setup) if len(frames) > SHOWN else frames
     return Evaluation(ordered, setup.columns, title, about, confidence, setup.seed, shown)
 
 

@@ -13,8 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError, LoopropError
-from looprop.evaluation.common import Common, measure_common
-from looprop.evaluation.known import KnownReference, WrongReference, check_shapley, learn_known
+from looprop.evaluation.references import (
+    Common,
+    KnownReference,
+    WrongReference,
+    check_shapley,
+    learn_known,
+    measure_common,
+)
 from looprop.evaluation.setup import Setup
 from looprop.evaluation.summary import cut_columns
 from looprop.explained import frame_of
@@ -126,7 +132,7 @@ def check_given(adapter: Adapter, tasks: Sequence[Task], setup: Setup) -> None:
     """Raises for scores from elsewhere that are not those of their example, before anything is measured. An example
     that cannot be explained at all says so in its rows.
     """
-    for task in tasks if setup.given else ():
+    for task in tasks:
         try:
             subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
         except Exception:
@@ -146,7 +152,8 @@ def _rows(
     found: Mapping[str, Measured],
 ) -> list[Row]:
     metrics = [get_metric(name) for name in setup.columns]
-    grouped = replace(subject, features=partition(subject.encoded, setup.curve_features))
+    groups = partition(subject.encoded, setup.curve_features)
+    grouped = subject if groups == subject.features else replace(subject, features=groups)
     shared = measure_common(subject, grouped, setup, *references)
     cases = _cases(subject, grouped, metrics, setup.removal, shared, found)
     common = {
@@ -165,7 +172,7 @@ def _rows(
         if of.scores is not None:
             case = cases[label]
             turned = [metric.flipped(case) for metric in metrics if metric.name == "loo-r-paper"]
-            own |= {metric.name: metric(case) for metric in metrics}
+            own |= {metric.name: metric.function(case) for metric in metrics}  # the case has what they need
             own |= {"flipped": turned[0] if turned else None, "scores": of.scores.tolist(), **_curves(setup, case)}
         rows.append({**_failed(task, setup, label, of.error), **common, **own})
     return rows

@@ -65,7 +65,7 @@ class Evaluation(FolderResult):
         """The methods, in the order of the rows."""
         return [found.method for found in self.summary]
 
-    @property
+    @cached_property
     def by_agreement(self) -> list[MethodSummary]:
         """The summary sorted by the first metric, the best method first, undefined ones last."""
         if not self.metrics:
