@@ -1,5 +1,6 @@
-"""One way to ask a method about subjects: its scores, what they cost, and what went wrong. And what it will cost, before
-it begins: forward passes as the method states them, and seconds from one.
+"""One way to ask a method about subjects: its scores, what they cost, and what went wrong.
+
+What it will cost is said before it begins: forward passes as the method states them, and seconds from one.
 """
 
 import math
