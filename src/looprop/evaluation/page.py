@@ -26,7 +26,7 @@ from looprop.display import (
 )
 from looprop.evaluation.examples import disagreements, examples_html
 from looprop.evaluation.summary import MethodSummary, by_method
-from looprop.metrics import Metric, get_metric
+from looprop.metrics import Metric
 from looprop.running.parts import Row
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def summary_table(evaluation: "Evaluation") -> SummaryTable:
     """A column for every metric, with the best method marked (a reference has no part in what is measured against it),
     then time, cost and, where a method failed, on how many examples.
     """
-    metrics, some_failed = [get_metric(name) for name in evaluation.metrics], bool(evaluation.failed)
+    metrics, some_failed = evaluation.measures, bool(evaluation.failed)
     best = {metric.name: best_of(evaluation.summary, metric) for metric in metrics}
     # Many columns leave room for few bars.
     with_bars = {*evaluation.metrics[:1], *(WITH_BARS if len(metrics) <= MANY else ())}
@@ -105,7 +105,7 @@ def summary_html(evaluation: "Evaluation") -> str:
 def meanings_html(evaluation: "Evaluation") -> str:
     """What each column means, and which way is better."""
     said = []
-    for metric in map(get_metric, evaluation.metrics):
+    for metric in evaluation.measures:
         better = "Higher is better." if metric.higher_is_better else "Lower is better."
         description = f"{metric.description[:1].upper()}{metric.description[1:]}."
         said.append((HEADINGS.get(metric.name, metric.label), f"{description} {better}"))
@@ -119,7 +119,7 @@ def headline(evaluation: "Evaluation") -> str:
     """Who is best by the first metric, in words."""
     if not evaluation.metrics:
         return "Methods"
-    metric = get_metric(evaluation.metrics[0])
+    metric = evaluation.measures[0]
     name = best_of(evaluation.summary, metric)
     if name is None:
         return f"Methods by {metric.label}"
@@ -173,7 +173,7 @@ def evaluation_page(evaluation: "Evaluation", *, title: str = "", subtitle: str 
         hint = paragraph("Names stand at the ends of lines; point at a line, or at a row above, to see it alone.")
         body += card(curves + hint, title="What happens while features are removed")
     order = disagreements(evaluation.rows, evaluation.metrics)
-    by = metric_column(get_metric(evaluation.metrics[0])).name if evaluation.metrics else ""
+    by = metric_column(evaluation.measures[0]).name if evaluation.metrics else ""
     told = examples_html(evaluation.frames, evaluation.rows, order, by=by)
     body += card(told, title="Where methods disagree most") if told else ""
     below = subtitle or (f"measured on {model}" if isinstance(model, str) else "")

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from looprop.display.data import Picture, Strip, chance, number
@@ -21,8 +20,8 @@ MOST_PATCHES = 4096
 """Of an image, in a row or a column."""
 
 
-def strip_of(e: "Explanation", *, r: float | None = None) -> Strip:
-    """The features of an explanation; `r` is its correlation with leave-one-out."""
+def strip_of(e: "Explanation", *, facts: Sequence[tuple[str, str]] | None = None, **more: Any) -> Strip:
+    """The features of an explanation. facts: what is printed beside them, by default all there is; more: of `Strip`."""
     count = len(e.features)
     return Strip(
         features=e.features,
@@ -31,20 +30,20 @@ def strip_of(e: "Explanation", *, r: float | None = None) -> Strip:
         joined=[False, *(_continues(e, i) for i in range(1, count))] if count else [],
         breaks=[0, *(_breaks(e, i) for i in range(1, count))] if "\n" in e.text and count else (),
         outside_scale=frozenset(i for i, outside in enumerate(e.outside_scale) if outside),
-        name=e.method,
-        facts=_facts(e),
-        r=r,
+        facts=_facts(e) if facts is None else facts,
         known=e.check.known if e.check is not None and not e.check.itself else {},
         verdict="" if e.check is None else e.check.verdict,
         alike=e.details.get("kind") not in ("weight", "none"),
         picture=_picture(e.details.get("picture"), count),
+        **{"name": e.method, **more},
     )
 
 
-def view_of(e: "Explanation", *, r: float | None = None) -> View:
-    """Tokens and, where words have several pieces, words."""
-    words = e.words()
-    return View(strip_of(e, r=r), strip_of(words, r=r) if len(words.features) < len(e.features) else None)
+def view_of(e: "Explanation", **more: Any) -> View:
+    """Tokens and, where words have several pieces, words. more: of `Strip`."""
+    tokens, words = strip_of(e, **more), e.words()
+    shorter = len(words.features) < len(e.features)
+    return View(tokens, strip_of(words, **{**more, "facts": tokens.facts}) if shorter else None)
 
 
 def title_of(e: "Explanation") -> str:
@@ -158,6 +157,8 @@ def _breaks(e: "Explanation", i: int) -> int:
 
 def _picture(given: Any, features: int) -> Picture | None:
     """The image of an explanation; None where there is none, or what a file says of it is none."""
+    if given is None:
+        return None
     try:
         drawn = from_data(Picture, given)
     except DataError:
@@ -189,9 +190,7 @@ def compared(group: Sequence["Explanation"], *, models: bool) -> list[View]:
         facts += [("removes by", str(e.details["removal"]))] if len(removals) > 1 and "removal" in e.details else []
         name = f"{e.method} · {e.model}" if models and e.model else e.method
         by = str(loo.details.get("removal", "")) if loo is not None and len(removals) > 1 else ""
-        shown: dict[str, Any] = {"facts": facts, "r_shapley": r_shapley, "name": name, "removal": by}
-        view = view_of(e, r=r)
-        views.append(View(replace(view.tokens, **shown), view.words and replace(view.words, **shown)))
+        views.append(view_of(e, facts=facts, r=r, r_shapley=r_shapley, name=name, removal=by))
     return views
 
 
