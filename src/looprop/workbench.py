@@ -30,8 +30,7 @@ from looprop.models.prompts import chat_text, generated, language_model
 from looprop.models.subject import Subject, bind, bind_encoded
 from looprop.models.target import TargetLike
 from looprop.removal.value import Precision, SetFunction
-from looprop.result.explanation import Explanation
-from looprop.result.explanations import Explanations
+from looprop.result.explanation import Explanation, Explanations
 from looprop.result.matrix import ExplanationMatrix
 from looprop.result.pairs import Interactions
 from looprop.steps import Progress, Steps

@@ -13,9 +13,8 @@ from typing import Any, Literal
 
 from looprop.auditing.verdicts import MethodVerdict, judge
 from looprop.errors import DataError
-from looprop.result.base import Result
 from looprop.result.codec import to_data
-from looprop.result.writers import Record
+from looprop.result.writers import Record, Result
 
 Status = Literal["applied", "nothing to change", "refused"]
 

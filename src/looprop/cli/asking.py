@@ -165,7 +165,7 @@ def _show(result: "Explanation | ExplanationMatrix", *, html: Path | None, json_
     whole = result if isinstance(result, Explanation) else result.explanation
     if not hand_out(result, html, json_=json_):
         from looprop.display import terminal
-        from looprop.result.prompt_views import prompt_view
+        from looprop.result.views import prompt_view
 
         console = output(no_color=no_color)
         console.print(terminal.prompt_ranking(prompt_view(whole), colour=terminal.has_colour(console), limit=SHOWN))

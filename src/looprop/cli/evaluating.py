@@ -154,8 +154,7 @@ def demo(
     options.check_place(html, ".html")
     with progress("loading the model"):
         bench = load_reader(model)
-    from looprop.evaluation.evaluate import evaluate
-    from looprop.evaluation.gallery import gallery_page
+    from looprop.evaluation.evaluate import evaluate, gallery_page
     from looprop.files import write_whole
     from looprop.inputs import demo_sentences
     from looprop.methods.registry import CATALOGUE

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from looprop.models.subject import Subject
     from looprop.models.target import TargetLike
-    from looprop.result.explanations import Explanations
+    from looprop.result.explanation import Explanations
     from looprop.workbench import Workbench
 
 UNASKED = 128
@@ -196,7 +196,7 @@ def _explained(
 
     from looprop.methods.registry import make_method
     from looprop.metrics.trust import LEAST
-    from looprop.result.explanations import Explanations
+    from looprop.result.explanation import Explanations
 
     # All of them are made before the first one runs: a wrong option of the last must not cost the time of the others.
     made = [None if by_default and name == DEFAULT else make_method(name) for name in methods]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from looprop.progress import Advance
-    from looprop.result.base import Result
+    from looprop.result.writers import Result
     from looprop.workbench import Workbench
 
 P = ParamSpec("P")

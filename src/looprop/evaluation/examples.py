@@ -13,8 +13,7 @@ from looprop.display.data import chance
 from looprop.evaluation.summary import by_example
 from looprop.metrics import YARDSTICKS, get_metric
 from looprop.naming import split_name
-from looprop.result.explanation import Explanation
-from looprop.result.explanations import Explanations
+from looprop.result.explanation import Explanation, Explanations
 from looprop.running.parts import Row
 
 SHOWN = 24

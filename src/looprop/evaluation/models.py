@@ -14,8 +14,7 @@ from looprop.errors import DataError, InputError
 from looprop.evaluation.page import SummaryTable, best_of, meanings_html, metric_column, summary_html
 from looprop.evaluation.result import Evaluation
 from looprop.files import plain, read_json, to_json, write_whole
-from looprop.result.base import FolderResult
-from looprop.result.writers import Record
+from looprop.result.writers import FolderResult, Record
 
 
 @dataclass(frozen=True, eq=False)

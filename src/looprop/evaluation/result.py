@@ -24,8 +24,8 @@ from looprop.evaluation.summary import (
 )
 from looprop.files import plain, read_json, to_json, write_whole
 from looprop.metrics import REFERENCES, Comparison, Metric, get_metric
-from looprop.result.base import FolderResult
 from looprop.result.explanation import Explanation
+from looprop.result.writers import FolderResult
 from looprop.running import parts
 from looprop.running.parts import Row
 

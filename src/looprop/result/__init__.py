@@ -3,14 +3,12 @@
 A format of one's own is one function: `WRITERS[".txt"] = Writer("records", function)`.
 """
 
-from looprop.result.base import Result
+from looprop.result.writers import Result, WRITERS, Writer, endings
 from looprop.result.check import Check
 from looprop.result.codec import schema_of
-from looprop.result.explanation import Explanation
-from looprop.result.explanations import Explanations
+from looprop.result.explanation import Explanation, Explanations
 from looprop.result.matrix import ExplanationMatrix
 from looprop.result.pairs import Interactions
-from looprop.result.writers import WRITERS, Writer, endings
 
 __all__ = [
     "WRITERS", "Check", "Explanation", "ExplanationMatrix", "Explanations", "Interactions", "Result", "Writer",

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from looprop.display.data import number
 from looprop.errors import InputError
 from looprop.inputs.splitting import part_of
-from looprop.result.base import Result
 from looprop.result.codec import Count, Matrix
 from looprop.result.explanation import Explanation
-from looprop.result.prompt_views import has_prompt, prompt_html
-from looprop.result.writers import Record
+from looprop.result.views import has_prompt, prompt_html
+from looprop.result.writers import Record, Result
 
 
 @dataclass(frozen=True, eq=False)

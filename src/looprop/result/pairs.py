@@ -9,9 +9,8 @@ import numpy as np
 from looprop.display.data import Cell, Column, number, visible
 from looprop.display.html import card, facts, fragment, page, paragraph, table
 from looprop.errors import InputError
-from looprop.result.base import Result
 from looprop.result.codec import Count, Positive, Vector
-from looprop.result.writers import Record
+from looprop.result.writers import Record, Result
 
 SHOWN = 12
 """So many of the strongest pairs are shown; files have all of them."""

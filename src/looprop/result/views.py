@@ -1,11 +1,14 @@
 """What is shown of explanations: their headline and facts, their features as a strip, several of them side by side."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from looprop.display.data import Picture, Strip, chance, number
 from looprop.display.headline import headline, residual_said
+from looprop.display.prompts import PromptView, Said, Section, prompt_frame, prompt_page
+from looprop.display.prompts import shortened as in_short
 from looprop.display.strips import View
 from looprop.errors import DataError
 from looprop.naming import split_name
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
 
 LONGEST = 140
 """At most so many characters of a text stand in a subtitle."""
+LOST_WITHOUT = frozenset({"loo", "looprop", "coarse-to-fine"})
+"""Methods whose score is what the answer's log-probability loses when a feature goes."""
+Scores = Sequence[Sequence[float]]
+"""One row per feature, of one number or one per token of the answer."""
 MOST_PATCHES = 4096
 """Of an image, in a row or a column."""
 
@@ -220,3 +227,52 @@ def other_removal(e: "Explanation", group: Sequence["Explanation"]) -> str:
 def nothing_matters(group: Sequence["Explanation"]) -> bool:
     """Has a check of any of these found that no feature matters by itself?"""
     return any(e.check is not None and e.check.matters is False for e in group)
+
+
+# ----- a prompt with its answer
+
+
+def has_prompt(e: "Explanation") -> bool:
+    """Do the details of an explanation hold an answer and the layout of its prompt?"""
+    return isinstance(e.details.get("prompt"), Mapping) and isinstance(e.details.get("answer"), Mapping)
+
+
+def prompt_html(e: "Explanation", scores: Scores | None = None, *, framed: bool = False) -> str:
+    """The page, or the frame of a notebook. scores: by default those of the explanation."""
+    view = prompt_view(e, scores)
+    title = f"What made the model say “{in_short(e.label.strip())}”?"
+    footer = "Scores are in log-probability: above zero speaks for the answer. What is dimmed was always kept."
+    return prompt_frame(title, view) if framed else prompt_page(title, view, footer=footer)
+
+
+def prompt_view(e: "Explanation", scores: Scores | None = None) -> PromptView:
+    """What is shown of these scores, by default those of the explanation."""
+    laid, answer = e.details["prompt"], e.details["answer"]
+    start, stop = answer.get("part", (0, len(answer["tokens"])))
+    others = answer.get("alternatives") or [[]] * len(answer["tokens"])
+    tokens = [
+        Said(token, math.nan if logprob is None else logprob, [(word, value) for word, value in place if word != token])
+        for token, logprob, place in list(zip(answer["tokens"], answer["logprobs"], others, strict=True))[start:stop]
+    ]
+    turns, documents = ([Section(*part) for part in laid.get(kind, ())] for kind in ("turns", "documents"))
+    levels, unopened = e.details.get("levels") or (), e.details.get("not_opened") or {}
+    notes = {
+        i: f"{levels[i]} as a whole, not looked into: {unopened[str(i)]}"
+        for i in range(min(len(e.features), len(levels)))
+        if str(i) in unopened
+    }
+    effects = split_name(e.method)[0] in LOST_WITHOUT
+    shown = e.scores[:, None].tolist() if scores is None else scores
+    return PromptView(e.text, e.offsets, e.features, shown, tokens, turns, documents, effects, _prompt_facts(e), notes)
+
+
+def _prompt_facts(e: "Explanation") -> list[tuple[str, str]]:
+    pairs = [
+        ("model", e.model),
+        ("method", e.method),
+        ("log-probability of the answer", number(e.output)),
+        ("cost", f"{number(e.cost, signed=False)} forward passes" if e.cost > 0 else ""),
+        ("time", f"{e.seconds:.1f} s" if e.seconds > 0 else ""),
+        ("interrupted", str(e.details.get("interrupted") or "")),
+    ]
+    return [(name, value) for name, value in pairs if value]
