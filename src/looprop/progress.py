@@ -5,27 +5,17 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Task as Bar
 from rich.text import Text
 
 from looprop.display.data import visible
 
 
-class _Rate(ProgressColumn):
+class _Rate(bars.ProgressColumn):
     """Examples per second, or seconds per example where those are few."""
 
-    def render(self, task: Bar) -> Text:
+    def render(self, task: bars.Task) -> Text:
         if not task.speed:
             return Text("")
         return Text(f"{task.speed:.1f}/s" if task.speed >= 1 else f"{1 / task.speed:.1f} s each")
@@ -60,12 +50,12 @@ def progress_bar(
     if not show:
         yield _unheard
         return
-    counts = (MofNCompleteColumn(), _Rate(), TimeElapsedColumn(), TimeRemainingColumn())
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *(counts if total else (TimeElapsedColumn(),)),
+    counts = (bars.MofNCompleteColumn(), _Rate(), bars.TimeElapsedColumn(), bars.TimeRemainingColumn())
+    bar = bars.Progress(
+        bars.SpinnerColumn(),
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
+        *(counts if total else (bars.TimeElapsedColumn(),)),
         console=Console(stderr=True),
         transient=transient,
     )
@@ -75,7 +65,7 @@ def progress_bar(
 
 
 @contextmanager
-def _started(bar: Progress, patience: float) -> Iterator[None]:
+def _started(bar: bars.Progress, patience: float) -> Iterator[None]:
     timer = threading.Timer(patience, bar.start)
     timer.daemon = True
     timer.start() if patience else bar.start()

@@ -127,17 +127,11 @@ def report(
 def _write(runs: list[Path], out: Path | None) -> None:
     with progress("writing the report"):
         from looprop.study import write_report
+        from looprop.study.run import read_run
 
         written = write_report(*runs, out=out)
     for path in written:
         say(f"wrote {path}")
-    _say_verdicts(runs)
-
-
-def _say_verdicts(runs: list[Path]) -> None:
-    """What became of the claims, as the page has them."""
-    from looprop.study.run import read_run
-
     for run in map(read_run, runs):
         for claim in run.claims():
             say(f"{claim.verdict}: {claim.claim} ({claim.ours})")

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError, LoopropError
 from looprop.evaluation.references import (
-    Common,
     KnownReference,
     WrongReference,
     check_shapley,
@@ -154,7 +153,7 @@ def _rows(
     metrics = [get_metric(name) for name in setup.columns]
     groups = partition(subject.encoded, setup.curve_features)
     grouped = subject if groups == subject.features else replace(subject, features=groups)
-    shared = measure_common(subject, grouped, setup, *references)
+    shared, columns = measure_common(subject, grouped, setup, *references)
     cases = _cases(subject, grouped, metrics, setup.removal, shared, found)
     common = {
         "features": len(subject.features),
@@ -162,7 +161,7 @@ def _rows(
         "target": str(subject.target.key),
         "label": subject.target.label,
         "output": subject.output,
-        **shared.of_row(subject.output),
+        **columns,
         **cut_columns(subject.encoded.cut),
     }
     rows = []
@@ -183,7 +182,7 @@ def _cases(
     grouped: Subject,
     metrics: Sequence[Metric],
     removal: Removal | None,
-    shared: Common,
+    shared: Mapping[str, Any],
     found: Mapping[str, Measured],
 ) -> dict[str, Case]:
     """What the metrics are computed from, for every method that gave scores."""
@@ -193,8 +192,8 @@ def _cases(
         if of.scores is None:
             continue
         curve_scores = np.array([sum(of.scores[position[(i,)]] for i in group) for group in grouped.features])
-        cases[label] = Case(of.scores, curve_scores=curve_scores, **shared.of_case)
-        states[label] = required_states(metrics, curve_scores, shared.plays)
+        cases[label] = Case(of.scores, curve_scores=curve_scores, **shared)
+        states[label] = required_states(metrics, curve_scores, shared["plays"])
     if states:
         # All methods at once: what two of them share is computed once, and batches are fuller.
         keep = np.concatenate([state.keep for state in states.values()])

@@ -22,91 +22,50 @@ from looprop.models.subject import Subject
 from looprop.removal.value import SetFunction
 from looprop.running.parts import Row
 
-Floats = NDArray[np.float64]
 # Two machines round differently, by this at most, relative to the size of the values.
 ROUNDING = 1e-4
 # Of leave-one-out the largest value and so many others are computed again.
 PROBES = 2
 
 
-@dataclass(frozen=True, eq=False)
-class Common:
-    """What all methods on one example are measured with.
-
-    loo, shapley: the references, Shapley values only where a metric needs them; error: the largest standard error of
-    theirs. special: (F,). nothing: the target's value of what always stays, None where everything does. plays: (G,)
-    which features of the curves do not. limits: of the curves. removed, drops: sets of features and what falls without
-    them. cost: of all this, in forward passes.
-    """
-
-    loo: Floats
-    special: NDArray[np.bool_]
-    plays: NDArray[np.bool_]
-    shapley: Floats | None = None
-    error: float | None = None
-    nothing: float | None = None
-    limits: Limits | None = None
-    removed: NDArray[np.bool_] | None = None
-    drops: Floats | None = None
-    cost: float = 0.0
-
-    @property
-    def of_case(self) -> dict[str, Any]:
-        """Fields of a `Case`."""
-        limits = None if self.limits is None else np.array([self.limits.worst, self.limits.best])
-        references = {"loo": self.loo, "shapley": self.shapley, "special": self.special}
-        sets = {"removed": self.removed, "removed_drops": self.drops}
-        return {**references, **sets, "plays": self.plays, "aopc_limits": limits}
-
-    def of_row(self, output: float) -> Row:
-        """Columns of a row; those of Shapley values and limits only where there are any."""
-        row: Row = {"loo": self.loo.tolist(), "reference_cost": self.cost}
-        row["loo_matters"] = self._matters(self.loo, output)
-        if self.shapley is not None:
-            row |= {"shapley": self.shapley.tolist(), "shapley_error": self.error}
-            row["shapley_matters"] = self._matters(self.shapley, output)
-        if self.limits is not None:
-            row |= {"aopc_best": self.limits.best, "aopc_worst": self.limits.worst, "limits_exact": self.limits.exact}
-        return row
-
-    def _matters(self, effects: Floats, output: float) -> bool | None:
-        if self.nothing is None:
-            return None
-        return matters(effects, whole=output, nothing=self.nothing, special=self.special)
-
-
 def measure_common(
     subject: Subject, grouped: Subject, setup: Setup, loo: Measured, shapley: Measured | None = None
-) -> Common:
-    """What the metrics of a setup need beside a method's own scores. grouped: the subject in the features of the
+) -> tuple[dict[str, Any], Row]:
+    """What the metrics of a setup need beside a method's own scores, as fields of a `Case` and as columns of a row; of
+    Shapley values, limits and random sets only what a metric asks for. grouped: the subject in the features of the
     curves.
     """
-    before = _computed(subject)
-    needs = setup.needs
-    special = np.array(subject.special)
+    before, special = _computed(subject), np.array(subject.special)
     own = _players(subject, setup)
     game = own if grouped.features == subject.features else _players(grouped, setup)
     plays = np.zeros(len(grouped.features), dtype=bool)
     if game is not None:
         plays[game.players] = True
-    more: dict[str, Any] = {}
-    if "aopc_limits" in needs:
-        more["limits"] = Limits(0.0, 0.0, (), (), exact=True) if game is None else order_limits(game, len(game))
-    if "removed_drops" in needs:
-        more |= _removals(grouped, game, plays, setup.seed)
+    case: dict[str, Any] = {"special": special, "plays": plays}
+    limits: Row = {}
+    if "aopc_limits" in setup.needs:
+        found = Limits(0.0, 0.0, (), (), exact=True) if game is None else order_limits(game, len(game))
+        case["aopc_limits"] = np.array([found.worst, found.best])
+        limits = {"aopc_best": found.best, "aopc_worst": found.worst, "limits_exact": found.exact}
+    if "removed_drops" in setup.needs:
+        removed = removal_sets(plays, seed=setup.seed)
+        drops = np.zeros(0) if game is None or not len(removed) else grouped.output - game.value(~removed)
+        case |= {"removed": removed, "removed_drops": drops}
     # No column of a row: its last bits depend on what rode in the same batch.
     nothing = None if own is None else float(own(np.zeros((1, len(own)), dtype=bool))[0])
-    assert loo.scores is not None
-    return Common(
-        loo=loo.scores,
-        special=special,
-        plays=plays,
-        shapley=None if shapley is None else shapley.scores,
-        error=None if shapley is None else float(shapley.details.get("largest_error", math.nan)),
-        nothing=nothing,
-        cost=loo.cost + (0.0 if shapley is None else shapley.cost) + _computed(subject) - before,
-        **more,
-    )
+    cost = loo.cost + (0.0 if shapley is None else shapley.cost) + _computed(subject) - before
+
+    def columns(name: str, reference: Measured, more: Row) -> Row:
+        scores = case[name] = reference.scores
+        assert scores is not None
+        matter = None if nothing is None else matters(scores, whole=subject.output, nothing=nothing, special=special)
+        return {name: scores.tolist(), **more, f"{name}_matters": matter}
+
+    row = columns("loo", loo, {"reference_cost": cost})
+    if shapley is not None:
+        error = float(shapley.details.get("largest_error", math.nan))
+        row |= columns("shapley", shapley, {"shapley_error": error})
+    return case, row | limits
 
 
 def _computed(subject: Subject) -> int:
@@ -119,12 +78,6 @@ def _players(subject: Subject, setup: Setup) -> Players | None:
         return players_of(subject, removal=setup.removal)
     except InputError:
         return None
-
-
-def _removals(grouped: Subject, game: Players | None, plays: NDArray[np.bool_], seed: int) -> dict[str, Any]:
-    removed = removal_sets(plays, seed=seed)
-    drops = np.zeros(0) if game is None or not len(removed) else grouped.output - game.value(~removed)
-    return {"removed": removed, "drops": drops}
 
 
 # ----- references from an earlier run
@@ -150,28 +103,21 @@ class KnownReference:
 
 def known_loo(rows: Iterable[Mapping[str, Any]]) -> dict[str, KnownReference]:
     """Leave-one-out by example, from the rows of a run; examples on which it failed are left out."""
-    return {
-        row["example"]: KnownReference(
-            np.array(row["scores"]), row["target"], float(row["output"]), float(row["cost"]), float(row["seconds"])
-        )
-        for row in rows
-        if row["method"] == "loo" and not row["error"]
-    }
+    own = (row for row in rows if row["method"] == "loo" and not row["error"])
+    return {row["example"]: _known(row, row["scores"], row["cost"], float(row["seconds"])) for row in own}
 
 
 def known_shapley(rows: Iterable[Mapping[str, Any]]) -> dict[str, KnownReference]:
     """Shapley values by example, from the rows of a run that had them for its reference."""
+    own = (row for row in rows if row.get("shapley") and not row["error"])
     return {
-        row["example"]: KnownReference(
-            np.array(row["shapley"]),
-            row["target"],
-            float(row["output"]),
-            float(row["reference_cost"]),
-            error=float(row["shapley_error"]),
-        )
-        for row in rows
-        if row.get("shapley") and not row["error"]
+        row["example"]: _known(row, row["shapley"], row["reference_cost"], math.nan, float(row["shapley_error"]))
+        for row in own
     }
+
+
+def _known(row: Mapping[str, Any], scores: Any, cost: float, *more: float) -> KnownReference:
+    return KnownReference(np.array(scores), row["target"], float(row["output"]), float(cost), *more)
 
 
 def learn_known(subject: Subject, known: KnownReference, removal: Removal | None) -> None:

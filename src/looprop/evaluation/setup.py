@@ -183,7 +183,8 @@ def make_setup(
     """
     extra = tuple(name for name in ("random", *YARDSTICKS) if yardsticks and name not in methods)
     if references is not None:
-        more |= _shapley_option(references)
+        own = [name.strip() for name in references if split_name(name)[0] == SHAPLEY]
+        more |= {"shapley": own[0]} if own else {}
         asked = CURVES if metrics is None else metrics
         metrics = tuple(dict.fromkeys((*reference_metrics(references), *asked)))
     chosen = METRICS if metrics is None else tuple(metrics)
@@ -205,8 +206,3 @@ def reference_metrics(references: Sequence[str]) -> list[str]:
         if name == "loo" and full.strip() != "loo":
             raise InputError(f"leave-one-out as the reference takes its removal from removal=, got {full!r}")
     return [f"{name}-r{ending}" for name in names for ending in ("-no-special", "")]
-
-
-def _shapley_option(references: Sequence[str]) -> dict[str, str]:
-    own = [name.strip() for name in references if split_name(name)[0] == SHAPLEY]
-    return {"shapley": own[0]} if own else {}

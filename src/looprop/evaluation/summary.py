@@ -38,13 +38,7 @@ class MethodSummary:
         for name, found in self.metrics.items():
             flat |= {name: found.mean, f"{name}-low": found.low, f"{name}-high": found.high}
             flat |= {f"{name}-n": found.count, f"{name}-undefined": found.undefined}
-        return flat | {
-            "cost": self.cost,
-            "seconds": self.seconds,
-            "flipped": self.flipped,
-            "errors": self.errors,
-            "notes": self.notes,
-        }
+        return flat | {name: getattr(self, name) for name in ("cost", "seconds", "flipped", "errors", "notes")}
 
 
 def summarise_rows(
