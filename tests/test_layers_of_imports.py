@@ -18,7 +18,6 @@ ORDER = [
     "metrics",
     "display",
     "progress",
-    "steps",
     "inputs",
     "result",
     "intercept",

@@ -8,8 +8,8 @@ import pytest
 
 import looprop
 from looprop import steps
+from looprop.progress import InterruptedWarning, Steps
 from looprop.removal.value import SetFunction
-from looprop.steps import InterruptedWarning, Steps
 from looprop.workbench import Workbench
 from tiny import tiny_classifier, tiny_decoder
 

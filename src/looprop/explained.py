@@ -17,11 +17,11 @@ from looprop.methods.loo import LeaveOneOut
 from looprop.methods.names import DEFAULT
 from looprop.models.answer_text import said_of
 from looprop.models.subject import Subject
+from looprop.progress import InterruptedWarning, Steps
 from looprop.removal.value import SetFunction
 from looprop.result.check import Check
 from looprop.result.explanation import Explanation, Explanations
 from looprop.result.matrix import ExplanationMatrix, matrix_of
-from looprop.steps import InterruptedWarning, Steps
 
 
 def explain_subjects(subjects: Sequence[Subject], method: Method | None, *, check: int | None = None) -> Explanations:

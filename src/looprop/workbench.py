@@ -29,11 +29,11 @@ from looprop.models.loading import load_adapter
 from looprop.models.prompts import chat_text, generated, language_model
 from looprop.models.subject import Subject, bind, bind_encoded
 from looprop.models.target import TargetLike
+from looprop.progress import Progress, Steps
 from looprop.removal.value import Precision, SetFunction
 from looprop.result.explanation import Explanation, Explanations
 from looprop.result.matrix import ExplanationMatrix
 from looprop.result.pairs import Interactions
-from looprop.steps import Progress, Steps
 
 
 class Workbench:

@@ -25,8 +25,8 @@ from looprop.evaluation.summary import cut_columns
 from looprop.explained import frame_of
 from looprop.measure import STOPS, Measured, ask, error_of
 from looprop.methods.base import Method
-from looprop.metrics import Case, Metric, get_metric, required_states
-from looprop.models.adapter import Adapter, Removal
+from looprop.metrics import Case, required_states
+from looprop.models.adapter import Adapter
 from looprop.models.encoded import partition
 from looprop.models.subject import Subject, bind
 from looprop.removal.value import SetFunction
@@ -144,17 +144,13 @@ def check_given(adapter: Adapter, tasks: Sequence[Task], setup: Setup) -> None:
 
 
 def _rows(
-    subject: Subject,
-    task: Task,
-    setup: Setup,
-    references: tuple[Measured, ...],
-    found: Mapping[str, Measured],
+    subject: Subject, task: Task, setup: Setup, references: tuple[Measured, ...], found: Mapping[str, Measured]
 ) -> list[Row]:
-    metrics = [get_metric(name) for name in setup.columns]
+    metrics = setup.measures
     groups = partition(subject.encoded, setup.curve_features)
     grouped = subject if groups == subject.features else replace(subject, features=groups)
     shared, columns = measure_common(subject, grouped, setup, *references)
-    cases = _cases(subject, grouped, metrics, setup.removal, shared, found)
+    cases = _cases(subject, grouped, setup, shared, found)
     common = {
         "features": len(subject.features),
         "curve_features": len(grouped.features),
@@ -178,12 +174,7 @@ def _rows(
 
 
 def _cases(
-    subject: Subject,
-    grouped: Subject,
-    metrics: Sequence[Metric],
-    removal: Removal | None,
-    shared: Mapping[str, Any],
-    found: Mapping[str, Measured],
+    subject: Subject, grouped: Subject, setup: Setup, shared: Mapping[str, Any], found: Mapping[str, Measured]
 ) -> dict[str, Case]:
     """What the metrics are computed from, for every method that gave scores."""
     position = {group: i for i, group in enumerate(subject.features)}
@@ -193,11 +184,11 @@ def _cases(
             continue
         curve_scores = np.array([sum(of.scores[position[(i,)]] for i in group) for group in grouped.features])
         cases[label] = Case(of.scores, curve_scores=curve_scores, **shared)
-        states[label] = required_states(metrics, curve_scores, shared["plays"])
+        states[label] = required_states(setup.measures, curve_scores, shared["plays"])
     if states:
         # All methods at once: what two of them share is computed once, and batches are fuller.
         keep = np.concatenate([state.keep for state in states.values()])
-        logits = SetFunction(grouped, removal=removal)(keep) if len(keep) else np.empty(0)
+        logits = SetFunction(grouped, removal=setup.removal)(keep) if len(keep) else np.empty(0)
         ends = np.cumsum([len(state.keep) for state in states.values()])
         for (label, state), end in zip(states.items(), ends, strict=True):
             cases[label] = state.fill(cases[label], logits[end - len(state.keep) : end])
