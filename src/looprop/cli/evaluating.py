@@ -112,7 +112,7 @@ def evaluate(
     for dear in setup.dear:
         say(f"the metrics need {dear}")
     say_cost(benches, texts, setup)
-    with progress("explaining and measuring", len(texts) * len(benches)) as advance:
+    with progress("explaining and measuring", len(texts.examples) * len(benches)) as advance:
         models: Any = benches if len(benches) > 1 else benches[0]
         result: Any = evaluate_tasks(models, tasks_of(texts), setup, texts.title, engine=chosen, progress=advance)
     for own in result.values() if len(benches) > 1 else [result]:
@@ -128,19 +128,20 @@ def say_cost(benches: "Sequence[Workbench]", texts: "Dataset", setup: "Setup") -
     from looprop.errors import LoopropError
     from looprop.measure import estimate_run, spoken
 
-    middling = sorted((example.text for example in texts), key=lambda text: len(str(text)))[len(texts) // 2]
+    count = len(texts.examples)
+    middling = sorted((example.text for example in texts.examples), key=lambda text: len(str(text)))[count // 2]
     seconds = passes = 0.0
     for bench in benches:
         try:
             subject = bench.subject(middling, truncation=True)
             curves = bool(setup.needs & {"morf_curve", "lerf_curve", "player_curve"})
-            found = estimate_run(subject, list(setup.made.values()), curves=curves, texts=len(texts))
+            found = estimate_run(subject, list(setup.made.values()), curves=curves, texts=count)
         except LoopropError:  # the run itself will say what is wrong
             return
         seconds, passes = seconds + found.seconds, passes + found.passes
     if seconds >= LONG:
         said = f"at most {passes:,.0f} forward passes, about {spoken(seconds)} on this machine"
-        say(f"{len(texts)} texts by {len(setup.made)} methods: {said}; --limit N takes fewer")
+        say(f"{count} texts by {len(setup.made)} methods: {said}; --limit N takes fewer")
 
 
 @command

@@ -198,7 +198,7 @@ def tasks_of(
     if isinstance(data, str):
         raise InputError("data must be a Dataset or a list of texts, got one text: put it into a list")
     if isinstance(data, Dataset):
-        items = [(example.id, example.text) for example in data]
+        items = [(example.id, example.text) for example in data.examples]
     else:
         items = [(str(i), item) for i, item in enumerate(data)]
     if not items:

@@ -81,7 +81,7 @@ def disagreements(rows: Sequence[Row], metrics: Sequence[str]) -> list[Disagreem
 
 def said_of(frame: Explanation, rows: Sequence[Row]) -> Explanations:
     """What every method said of an example, from the rows of it that hold scores."""
-    known = [row for row in rows if not row["error"] and len(row["scores"]) == len(frame)]
+    known = [row for row in rows if not row["error"] and len(row["scores"]) == len(frame.features)]
     return Explanations(
         replace(
             frame,
@@ -142,6 +142,6 @@ def _example(one: Disagreement, by: str, frame: Explanation, rows: Sequence[Row]
     rank = -one.gap if one.matters is not False else 10 - one.gap
     return (
         f'<details class="example linking" data-text="{escape(text)}" data-kind="{escape(frame.label)}" '
-        f'data-rank="{rank:.6f}" data-place="{place}" data-length="{len(frame)}"{" open" if opened else ""}>'
+        f'data-rank="{rank:.6f}" data-place="{place}" data-length="{len(frame.features)}"{" open" if opened else ""}>'
         f"<summary>{escape(short)}<small>{escape(apart + noise)}</small></summary>{facts(known)}{inside}</details>"
     )
