@@ -136,6 +136,10 @@ class Metric:
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.title or self.name)
 
+    def __reduce__(self) -> tuple[Any, ...] | str:
+        """A metric that is known by its name is sent to other processes by it: its functions may be local ones."""
+        return (get_metric, (self.name,)) if _METRICS.get(self.name) is self else super().__reduce__()
+
     def __call__(self, case: Case) -> float:
         missing = sorted(need for need in self.needs if getattr(case, need) is None)
         if missing:
