@@ -82,7 +82,7 @@ def token_counts(name: str) -> list[float]:
     """Tokens of every text as BERT would cut them, from its characters (one per 4.4 on these data, measured with
     BERT-like pieces).
     """
-    from looprop.inputs.datasets import load_dataset
+    from looprop.inputs import load_dataset
 
     data = load_dataset(name, split="dev" if name == "sst2" else "test")
     return [min(512.0, 2 + len(text) / 4.4) for text in data.texts]

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from benchmarks.common import RESULTS, machine, take_turns, write_json
-from looprop.inputs.demo import demo_sentences
+from looprop.inputs import demo_sentences
 from looprop.methods.registry import make_method
 from looprop.models.subject import bind
 from looprop.workbench import Workbench, load

@@ -42,8 +42,7 @@ WORDS = "the film is not very good but a great plot and dull acting make it one 
 
 def scaling(count: int, repeats: int) -> dict[str, Any]:
     """Throughput of two workers over that of one, and the cost model's word on it."""
-    from looprop.inputs.datasets import load_dataset
-    from looprop.inputs.demo import demo_sentences
+    from looprop.inputs import demo_sentences, load_dataset
     from looprop.inputs.examples import make_dataset
     from looprop.models.loading import load_adapter
 

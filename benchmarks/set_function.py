@@ -29,7 +29,7 @@ from torch import Tensor
 
 from benchmarks.common import RESULTS, Times, machine, take_turns, write_json
 from benchmarks.rivals import Bools, batched_loop, captum_ablation, masked_forward
-from looprop.inputs.demo import demo_sentences
+from looprop.inputs import demo_sentences
 from looprop.methods.registry import make_method
 from looprop.metrics import required_states
 from looprop.metrics.correlation import pearson

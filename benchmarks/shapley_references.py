@@ -23,7 +23,7 @@ import numpy as np
 
 import looprop
 from looprop.games.values import first_marginals, last_marginals
-from looprop.inputs.datasets import load_dataset
+from looprop.inputs import load_dataset
 from looprop.methods.parts.players import players_of
 from looprop.methods.shapley import Shapley
 from looprop.models.subject import Subject

@@ -25,7 +25,7 @@ from jupyter import jupyter_lab, notebook, serving
 from looprop.auditing.result import Audit
 from looprop.cli.main import app
 from looprop.display.terminal import comparison
-from looprop.inputs.demo import demo_sentences
+from looprop.inputs import demo_sentences
 from looprop.metrics import matters
 from looprop.result import Explanations
 from looprop.workbench import Workbench, load

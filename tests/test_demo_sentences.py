@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from looprop.inputs.demo import demo_sentences
+from looprop.inputs import demo_sentences
 
 
 def test_twenty_four_different_short_sentences() -> None:

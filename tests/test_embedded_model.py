@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import looprop
-from looprop.inputs.demo import demo_sentences
+from looprop.inputs import demo_sentences
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "src" / "looprop" / "assets" / "sentiment"
@@ -193,7 +193,7 @@ def test_pruning_changes_only_what_lost_a_piece(tmp_path: Path) -> None:
 def test_same_pieces_as_the_base_where_all_were_kept(data_folder: Path) -> None:
     from training.evaluate import same_pieces
 
-    from looprop.inputs.datasets import load_dataset
+    from looprop.inputs import load_dataset
 
     if not (base := os.environ.get("LOOPROP_BASE_MODEL")):
         pytest.skip(

@@ -27,8 +27,8 @@ from looprop.result import (
     endings,
     schema_of,
 )
-from looprop.result.base import FolderResult
 from looprop.result.codec import Matrix, from_data, to_data
+from looprop.result.writers import FolderResult
 
 SAVED = Path(__file__).parent / "data" / "saved-by-0.1"
 SCHEMAS = Path(__file__).parents[1] / "docs" / "schema"

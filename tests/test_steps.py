@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import looprop
-from looprop import steps
+from looprop import progress
+from looprop.progress import InterruptedWarning, Steps
 from looprop.removal.value import SetFunction
-from looprop.steps import InterruptedWarning, Steps
 from looprop.workbench import Workbench
 from tiny import tiny_classifier, tiny_decoder
 
@@ -24,7 +24,7 @@ def bench() -> Workbench:
 
 @pytest.fixture
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "SHORT", -1.0)
+    monkeypatch.setattr(progress, "SHORT", -1.0)
 
 
 def after(times: int) -> Callable[[], bool]:

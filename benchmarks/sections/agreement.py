@@ -11,7 +11,7 @@ from benchmarks import cases
 from benchmarks.exchange import load_model, read_case, write_case
 from benchmarks.sections import Row, Sizes
 from benchmarks.team import OURS, SideError, Team
-from looprop.inputs.demo import demo_sentences
+from looprop.inputs import demo_sentences
 
 Answers = list[NDArray[np.float64]]
 BAR = 1e-4

@@ -10,8 +10,7 @@ from benchmarks import cases
 from benchmarks.sections import Row, Sizes
 from benchmarks.team import OURS, SideError, Team
 from looprop.errors import LoopropError
-from looprop.inputs.datasets import load_dataset
-from looprop.inputs.demo import demo_sentences
+from looprop.inputs import demo_sentences, load_dataset
 
 METHODS = ("loo", "ig", "grad-x-input", "rollout", "random")
 # What the script computes by hand.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import DataError
-from looprop.inputs.sources import data_folder
+from looprop.inputs.datasets import data_folder
 
 FOLDER = "naopc"
 Floats = NDArray[np.float64]

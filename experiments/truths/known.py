@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import DataError, InputError
-from looprop.evaluation.known import check_values
+from looprop.evaluation.references import check_values
 from looprop.methods.parts.players import Players
 
 Floats = NDArray[np.float64]

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from looprop.models.target_forms import Continuation as Continuation, Contrast as Contrast, Token as Token
     from looprop.propagation.plan import Plan as Plan
     from looprop.propagation.tape import relevance as relevance
-    from looprop.result.explanation import Explanation as Explanation
-    from looprop.result.explanations import Explanations as Explanations
+    from looprop.result.explanation import Explanation as Explanation, Explanations as Explanations
     from looprop.result.matrix import ExplanationMatrix as ExplanationMatrix
     from looprop.result.pairs import Interactions as Interactions
     from looprop.tensors import attribute as attribute
@@ -34,8 +33,7 @@ __getattr__, __dir__, __all__ = lazily(
         "models.target_forms": "Continuation Contrast Token",
         "propagation.plan": "Plan",
         "propagation.tape": "relevance",
-        "result.explanation": "Explanation",
-        "result.explanations": "Explanations",
+        "result.explanation": "Explanation Explanations",
         "result.matrix": "ExplanationMatrix",
         "result.pairs": "Interactions",
         "tensors": "attribute",

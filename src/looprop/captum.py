@@ -5,7 +5,7 @@ attention, norms and whatever else has a rule in the plan, and refuses what has 
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,25 +36,6 @@ class LRP:
     def has_convergence_delta(self) -> bool:
         """Yes: how far the relevances are from adding up to the output."""
         return True
-
-    @overload
-    def attribute(
-        self,
-        inputs: Inputs,
-        target: TargetIndex = ...,
-        additional_forward_args: Any = ...,
-        return_convergence_delta: Literal[False] = ...,
-    ) -> Any: ...
-
-    @overload
-    def attribute(
-        self,
-        inputs: Inputs,
-        target: TargetIndex = ...,
-        additional_forward_args: Any = ...,
-        *,
-        return_convergence_delta: Literal[True],
-    ) -> tuple[Any, Tensor]: ...
 
     def attribute(
         self,

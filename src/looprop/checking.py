@@ -116,13 +116,9 @@ def seed_of(subject: Subject) -> int:
     return int.from_bytes(hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()[:8], "big")
 
 
-def _special(subject: Subject, places: Places) -> NDArray[np.bool_]:
-    return np.array(subject.special, dtype=bool)[places]
-
-
 def _matters(subject: Subject, value: SetFunction, places: Places, truth: NDArray[np.float64]) -> bool | None:
     """Does any of the true values matter, beside what all features do together? One pass more."""
-    special = _special(subject, places)
+    special = np.array(subject.special, dtype=bool)[places]
     try:
         players = players_of(subject, keep="none" if value.removal == "zero" else "special", removal=value.removal)
         nothing = float(players(np.zeros((1, len(players)), dtype=bool))[0])

@@ -30,14 +30,13 @@ LEVELS = ("document", "paragraph", "sentence", "token")
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of the input with its score. level: at which it was removed. opened: was it looked into?"""
+    """A part of the input with its score. level: at which it was removed."""
 
     positions: tuple[int, ...]
     name: str
     span: tuple[int, int] | None
     level: int
     score: float
-    opened: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,10 +95,7 @@ class _Search:
     def measure(self, groups: Sequence[tuple[list[int], int]], level: int) -> list[Piece]:
         """Leave-one-out of some groups."""
         parts = tuple(tuple(positions) for positions, _ in groups)
-        inside = {p for positions in parts for p in positions}
-        fixed = frozenset(p for p in range(self.subject.length) if p not in inside)
-        own = replace(self.subject, encoded=replace(self.subject.encoded, fixed=fixed), features=parts)
-        value = SetFunction(own, removal=self.removal)
+        value = SetFunction(_with_features(self.subject, parts), removal=self.removal)
         scores = self.subject.output - value(~np.eye(len(parts), dtype=bool))
         self.removals += len(parts)
         self.report = value.report()
@@ -171,14 +167,17 @@ def _levels(subject: Subject, levels: Sequence[str] | None, within: Within) -> t
     return wanted, [divide(subject.encoded, kind, within) for kind in kinds]
 
 
+def _with_features(subject: Subject, features: tuple[tuple[int, ...], ...], **more: Any) -> Subject:
+    """The subject with these features; all else of it always stays."""
+    inside = {position for group in features for position in group}
+    fixed = frozenset(position for position in range(subject.length) if position not in inside)
+    return replace(subject, encoded=replace(subject.encoded, fixed=fixed), features=features, **more)
+
+
 def _result(search: _Search, pieces: list[Piece], reasons: dict[tuple[int, ...], str], limits: Limits) -> Explanation:
-    subject = search.subject
-    inside = {p for piece in pieces for p in piece.positions}
-    fixed = frozenset(p for p in range(subject.length) if p not in inside)
-    shown = replace(
-        subject,
-        encoded=replace(subject.encoded, fixed=fixed),
-        features=tuple(piece.positions for piece in pieces),
+    shown = _with_features(
+        search.subject,
+        tuple(piece.positions for piece in pieces),
         names=tuple(piece.name for piece in pieces),
         spans=tuple(piece.span or (0, 0) for piece in pieces),
     )

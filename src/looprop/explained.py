@@ -17,12 +17,11 @@ from looprop.methods.loo import LeaveOneOut
 from looprop.methods.names import DEFAULT
 from looprop.models.answer_text import said_of
 from looprop.models.subject import Subject
+from looprop.progress import InterruptedWarning, Steps
 from looprop.removal.value import SetFunction
 from looprop.result.check import Check
-from looprop.result.explanation import Explanation
-from looprop.result.explanations import Explanations
-from looprop.result.matrix import ExplanationMatrix, matrix_of
-from looprop.steps import InterruptedWarning, Steps
+from looprop.result.explanation import Explanation, Explanations
+from looprop.result.matrix import ExplanationMatrix
 
 
 def explain_subjects(subjects: Sequence[Subject], method: Method | None, *, check: int | None = None) -> Explanations:
@@ -188,6 +187,15 @@ def explain_each(subject: Subject, method: Method, steps: Steps | None) -> Expla
     options = method.options  # of the method that was asked for, which may be asked in another form
     columns = [explanation_of(s, replace(own, options=options), method) for s, own in zip(subjects, found, strict=True)]
     tokens, spans, text = said_of(subject.adapter, subject.target.index, subject.target.label, subject.about)
-    logprobs = [s.output for s in subjects]
-    cost += spent + sum(own.cost for own in found)
-    return matrix_of(columns, text, tokens, spans, logprobs, cost=cost, seconds=seconds)
+    logprobs, matrix, first = tuple(s.output for s in subjects), np.stack([c.scores for c in columns], 1), columns[0]
+    whole = replace(
+        first,
+        scores=matrix.sum(1),
+        output=float(sum(logprobs)),
+        target=text,
+        label=text,
+        residual=None if first.residual is None else sum(column.residual or 0.0 for column in columns),
+        cost=cost + (spent + sum(own.cost for own in found)),
+        seconds=seconds + sum(column.seconds for column in columns),
+    )
+    return ExplanationMatrix(whole, matrix, text, tuple(tokens), tuple(spans), logprobs)

@@ -66,7 +66,8 @@ def write_whole(path: str | os.PathLike[str], content: bytes, *, durable: bool =
     place = Path(path)
     if not place.parent.is_dir():
         raise DataError(f"cannot write {place.name}: there is no folder {str(place.parent)!r}")
-    temporary = _beside(place)
+    # At most 40 characters of the name, of up to four bytes each, so that it is never too long.
+    temporary = place.with_name(f".{place.name[:40]}.{secrets.token_hex(8)}{HALF_WRITTEN}")
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -83,13 +84,6 @@ def write_whole(path: str | os.PathLike[str], content: bytes, *, durable: bool =
             raise DataError(f"cannot write {place}: {error.strerror or error}") from error
         raise
     return place
-
-
-def _beside(place: Path) -> Path:
-    """A new name in the same folder. At most 40 characters of the old one, of up to four bytes each, so that it is
-    never too long.
-    """
-    return place.with_name(f".{place.name[:40]}.{secrets.token_hex(8)}{HALF_WRITTEN}")
 
 
 def was_half_written(name: str, of: str) -> bool:

@@ -28,14 +28,11 @@ class Limit:
         """Raise where `what` asks for more than that."""
         bound = self.value
         if bound is not None and size > bound:
+            shown = f"{size:,}" if abs(size) < 10**18 else "more than 10^18"
             raise error(
-                f"{what}: {_short(size)} {self.unit}, and at most {bound:,} are taken; if that is meant, set "
+                f"{what}: {shown} {self.unit}, and at most {bound:,} are taken; if that is meant, set "
                 f"{self.variable} to a larger number"
             )
-
-
-def _short(size: int) -> str:
-    return f"{size:,}" if abs(size) < 10**18 else "more than 10^18"
 
 
 UNPACKED_BYTES = Limit("LOOPROP_MAX_UNPACKED_BYTES", 2 * 2**30, "bytes")

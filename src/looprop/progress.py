@@ -1,31 +1,25 @@
-"""A bar on standard error, with rate and remaining time, or whatever else wants to hear how far a run is."""
+"""A bar on standard error, with rate and remaining time, or whatever else wants to hear how far a run is; and long work
+a few at a time, so that one can see how far it is and stop with what is done.
+"""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Protocol
 
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Task as Bar
 from rich.text import Text
 
 from looprop.display.data import visible
 
 
-class _Rate(ProgressColumn):
+class _Rate(bars.ProgressColumn):
     """Examples per second, or seconds per example where those are few."""
 
-    def render(self, task: Bar) -> Text:
+    def render(self, task: bars.Task) -> Text:
         if not task.speed:
             return Text("")
         return Text(f"{task.speed:.1f}/s" if task.speed >= 1 else f"{1 / task.speed:.1f} s each")
@@ -60,12 +54,12 @@ def progress_bar(
     if not show:
         yield _unheard
         return
-    counts = (MofNCompleteColumn(), _Rate(), TimeElapsedColumn(), TimeRemainingColumn())
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *(counts if total else (TimeElapsedColumn(),)),
+    counts = (bars.MofNCompleteColumn(), _Rate(), bars.TimeElapsedColumn(), bars.TimeRemainingColumn())
+    bar = bars.Progress(
+        bars.SpinnerColumn(),
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
+        *(counts if total else (bars.TimeElapsedColumn(),)),
         console=Console(stderr=True),
         transient=transient,
     )
@@ -75,7 +69,7 @@ def progress_bar(
 
 
 @contextmanager
-def _started(bar: Progress, patience: float) -> Iterator[None]:
+def _started(bar: bars.Progress, patience: float) -> Iterator[None]:
     timer = threading.Timer(patience, bar.start)
     timer.daemon = True
     timer.start() if patience else bar.start()
@@ -95,3 +89,58 @@ def _unheard(note: str = "", count: int = 1) -> None:
 
 def _said(title: str, note: str) -> str:
     return visible("  ".join(part for part in (title, note) if part))
+
+
+# ----- a few at a time
+
+SHORT = 0.5
+"""Seconds: after a step that took less, the next one is twice as large."""
+
+Progress = bool | Callable[[int, int], None]
+
+
+class InterruptedWarning(UserWarning):
+    """Work was stopped, and its result holds what was done before."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How long work is watched; false where nobody watches it.
+
+    progress: True shows a bar; a function is called after each step: `progress(done, total)`. stop: asked after each
+    step; True ends the work, as Ctrl-C does.
+    """
+
+    progress: Progress = False
+    stop: Callable[[], bool] | None = None
+
+    def __bool__(self) -> bool:
+        return self.progress is not False or self.stop is not None
+
+    def run(
+        self,
+        work: Callable[[int, int], object],
+        total: int,
+        title: str,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> bool:
+        """Call `work(start, end)` on one part after the other; return whether all was done."""
+        done, count = 0, 1
+        bar = progress_bar(title, total) if self.progress is True else nullcontext(None)
+        try:
+            with bar as advance:
+                while done < total:
+                    start, end = clock(), min(done + count, total)
+                    work(done, end)
+                    if advance is not None:
+                        advance(count=end - done)
+                    elif callable(self.progress):
+                        self.progress(end, total)
+                    done = end
+                    if done < total and self.stop is not None and self.stop():
+                        break
+                    count = 2 * count if clock() - start < SHORT else count
+        except KeyboardInterrupt:
+            pass
+        return done == total

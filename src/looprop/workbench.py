@@ -11,9 +11,9 @@ from torch import nn
 from looprop.checking import check_count
 from looprop.coarse_to_fine import Limits, coarse_to_fine
 from looprop.errors import InputError, UnknownNameError
-from looprop.estimating import Estimate, estimate
 from looprop.explained import explain_each, explain_list, explain_one, explain_subjects
 from looprop.interacting import MOST, interactions_of
+from looprop.measure import Estimate, estimate
 from looprop.methods.base import Method
 from looprop.methods.default import by_default
 from looprop.methods.names import DEFAULT
@@ -29,12 +29,11 @@ from looprop.models.loading import load_adapter
 from looprop.models.prompts import chat_text, generated, language_model
 from looprop.models.subject import Subject, bind, bind_encoded
 from looprop.models.target import TargetLike
+from looprop.progress import Progress, Steps
 from looprop.removal.value import Precision, SetFunction
-from looprop.result.explanation import Explanation
-from looprop.result.explanations import Explanations
+from looprop.result.explanation import Explanation, Explanations
 from looprop.result.matrix import ExplanationMatrix
 from looprop.result.pairs import Interactions
-from looprop.steps import Progress, Steps
 
 
 class Workbench:
@@ -96,52 +95,15 @@ class Workbench:
 
     @overload
     def explain(
-        self,
-        item: Any,
-        method: str | Method | None = ...,
-        *,
-        output: Literal["each"],
-        target: TargetLike = ...,
-        features: FeaturesLike | None = ...,
-        within: Within = ...,
-        truncation: bool = ...,
-        progress: Progress = ...,
-        stop: Callable[[], bool] | None = ...,
-        **options: Any,
+        self, item: Any, method: str | Method | None = ..., *, output: Literal["each"], **more: Any
     ) -> ExplanationMatrix: ...
 
     @overload
-    def explain(
-        self,
-        item: list[Any],
-        method: str | Method | None = ...,
-        *,
-        target: TargetLike | list[Any] = ...,
-        features: FeaturesLike | None = ...,
-        within: Within = ...,
-        truncation: bool = ...,
-        check: int | None = ...,
-        output: Literal["sum"] = ...,
-        progress: Progress = ...,
-        stop: Callable[[], bool] | None = ...,
-        **options: Any,
-    ) -> Explanations: ...
+    def explain(self, item: list[Any], method: str | Method | None = ..., **more: Any) -> Explanations: ...
 
     @overload
     def explain(
-        self,
-        item: Any,
-        method: str | Method | None = ...,
-        *,
-        target: list[Any],
-        features: FeaturesLike | None = ...,
-        within: Within = ...,
-        truncation: bool = ...,
-        check: int | None = ...,
-        output: Literal["sum"] = ...,
-        progress: Progress = ...,
-        stop: Callable[[], bool] | None = ...,
-        **options: Any,
+        self, item: Any, method: str | Method | None = ..., *, target: list[Any], **more: Any
     ) -> Explanations: ...
 
     @overload

@@ -92,7 +92,7 @@ def test_an_interruption_gives_what_is_known(
     first = looprop("context", *files, *whole)
     assert first.exit_code == 0, first.output
     every = json.loads(first.stdout)
-    monkeypatch.setattr("looprop.steps.SHORT", -1.0)  # one at a time
+    monkeypatch.setattr("looprop.progress.SHORT", -1.0)  # one at a time
     calls, compute = [0], SetFunction._compute
 
     def interrupted(self: SetFunction, *rest: object) -> None:

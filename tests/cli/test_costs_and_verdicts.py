@@ -11,7 +11,7 @@ import pytest
 from cli.conftest import Run
 from looprop.auditing.result import Audit, MethodVerdict, said_of, sign_of
 from looprop.cli import evaluating, explaining
-from looprop.estimating import estimate_run, spoken, stated_cost
+from looprop.measure import estimate_run, spoken, stated_cost
 from looprop.methods.ig import Baseline
 from looprop.methods.registry import CATALOGUE, as_written, make_method, method_class, options_of
 from looprop.models.adapter import Removal

@@ -8,8 +8,7 @@ import pytest
 
 from browser import Browser
 from cli.conftest import Run
-from looprop.evaluation.evaluate import evaluate
-from looprop.evaluation.gallery import measured_explanations
+from looprop.evaluation.evaluate import evaluate, measured_explanations
 from looprop.evaluation.result import Evaluation
 from looprop.inputs.examples import Example, make_dataset
 from looprop.methods.registry import CATALOGUE

@@ -1,6 +1,6 @@
 """An answer and its prompt for the tests of the page: four documents, a question, a chat template, a matrix."""
 
-from looprop.display.prompt_data import PromptView, Said, Section
+from looprop.display.prompts import PromptView, Said, Section
 
 HOSTILE = "</script><script>document.title='hacked'</script>"
 DOCUMENTS = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from display.prompt_examples import QUESTION, SCORES, example
 from display.test_pages import Reader
 from looprop.display import PromptView, Said, Section, prompt_frame, prompt_page
-from looprop.display.prompt_data import percent
+from looprop.display.prompts import percent
 from looprop.errors import InputError
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from looprop.errors import ModelError
 from looprop.models.checking import out_of_memory
-from looprop.removal.batching import pack, run_halving
+from looprop.removal.variants import pack, run_halving
 
 
 @given(st.lists(st.integers(1, 60), max_size=80), st.integers(1, 200))

@@ -19,9 +19,8 @@ from looprop.display.data import correlation
 from looprop.errors import DataError
 from looprop.methods.registry import CATALOGUE
 from looprop.naming import split_name
-from looprop.result.base import Result
 from looprop.result.codec import to_data
-from looprop.result.writers import Record
+from looprop.result.writers import Record, Result
 
 Word = Literal["invariant", "depends on the writing", "refused", "not tested"]
 

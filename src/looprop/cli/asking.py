@@ -1,20 +1,19 @@
 """`looprop context`: which part of a prompt made a language model say what it says."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from looprop.cli.arguments import check_methods, check_place, read_text
-from looprop.cli.explaining import RemoteCode
-from looprop.cli.options import Debug, Html, Json, Model, NoColor
+from looprop.cli import options
 from looprop.cli.shell import command, hand_out, load_bench, output, progress, say
 from looprop.errors import InputError
 from looprop.naming import split_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from looprop.methods.base import Method
     from looprop.models.answers import Answer
     from looprop.models.subject import Subject
@@ -28,35 +27,25 @@ LONG = 60.0  # seconds; from here on the estimate names a cheaper way
 
 Documents = Annotated[
     list[str] | None,
-    typer.Option(metavar="FILE...", help="Texts that the question is about; one after the other.", show_default=False),
+    typer.Option(metavar="FILE...", help="Texts that the question is about; one after the other."),
 ]
-More = Annotated[
-    list[Path] | None, typer.Argument(help="More documents, as a shell expands *.txt.", show_default=False)
-]
-Question = Annotated[str | None, typer.Option(help="The question about the documents.", show_default=False)]
-PromptFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="The user's turn; - reads standard input.", show_default=False)
-]
+More = Annotated[list[Path] | None, typer.Argument(help="More documents, as a shell expands *.txt.")]
+Question = Annotated[str | None, typer.Option(help="The question about the documents.")]
+PromptFile = Annotated[str | None, typer.Option(metavar="FILE", help="The user's turn; - reads standard input.")]
 MessagesFile = Annotated[
     str | None,
     typer.Option(
         "--messages",
         metavar="FILE",
         help='JSON messages, [{"role": "user", "content": ...}]; - reads standard input.',
-        show_default=False,
     ),
 ]
-System = Annotated[str | None, typer.Option(help="The system's turn before it.", show_default=False)]
-Given = Annotated[
-    str | None, typer.Option("--answer", help="An answer of your own, to be explained.", show_default=False)
-]
+Given = Annotated[str | None, typer.Option("--answer", help="An answer of your own, to be explained.")]
 Generate = Annotated[int, typer.Option(min=1, metavar="N", help="Let the model say at most N tokens.")]
 Features = Annotated[
     str, typer.Option(help="document, paragraph, sentence, line, turn, word, token, chunk:N or regex:PATTERN.")
 ]
-Within = Annotated[
-    str | None, typer.Option(help="Where features are sought: user, documents, all, ...", show_default=False)
-]
+Within = Annotated[str | None, typer.Option(help="Where features are sought: user, documents, all, ...")]
 OneMethod = Annotated[str, typer.Option("--method", "-m", metavar="NAME", help="A method, with options in brackets.")]
 
 
@@ -67,57 +56,42 @@ def context(
     question: Question = None,
     prompt_file: PromptFile = None,
     messages: MessagesFile = None,
-    system: System = None,
+    system: options.System = None,
     answer: Given = None,
     generate: Generate = 50,
     features: Features = "sentence",
     within: Within = None,
     method: OneMethod = LOO,
-    model: Model = None,
-    html: Html = None,
-    json_: Json = False,
-    no_color: NoColor = False,
-    trust_remote_code: RemoteCode = False,
-    debug: Debug = False,
+    model: options.Model = None,
+    html: options.Html = None,
+    json_: options.Json = False,
+    no_color: options.NoColor = False,
+    trust_remote_code: options.RemoteCode = False,
+    debug: options.Debug = False,
 ) -> None:
     """Say which parts of a prompt made a language model give its answer.
 
     Of documents with a question, of a prompt, or of JSON messages; question, system and chat template are always kept.
     What it will cost is said before it starts. Ctrl-C ends it with what is known so far (exit code 130).
     """
-    check_methods([method])
-    check_place(html, ".html")
+    options.check_methods([method])
+    options.check_place(html, ".html")
     if model is None:
         raise typer.BadParameter("--model names the language model to ask: a folder or a hub id")
-    asked = _asked([*(documents or []), *map(str, more or [])], question, prompt_file, messages, system)
+    asked = _asked([*(documents or []), *map(str, more or [])], question, prompt_file, messages)
     with progress("loading the model"):
         bench = load_bench(model, trust_remote_code=trust_remote_code)
     with progress("answering"):
-        said = asked.answer(bench, answer, generate)
+        said = asked(bench, answer=answer, system=system, max_new_tokens=generate)
     say(f"the model says: {said.text}" if said.generated else f"the answer given: {said.text}")
     if _show(_explained(bench, said, method, features, within), html=html, json_=json_, no_color=no_color):
         raise typer.Exit(130)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What the model is asked: documents with a question, or a prompt, or messages."""
-
-    documents: dict[str, str]
-    question: str
-    prompt: str | list[Any]
-    system: str | None
-
-    def answer(self, bench: "Workbench", given: str | None, longest: int) -> "Answer":
-        if self.documents:
-            return bench.context(self.documents, self.question, given, system=self.system, max_new_tokens=longest)
-        return bench.answer(self.prompt, self.system, answer=given, max_new_tokens=longest)
-
-
 def _asked(
-    documents: list[str], question: str | None, prompt: str | None, messages: str | None, system: str | None
-) -> _Asked:
-    """Read what was given, which must be one of three."""
+    documents: list[str], question: str | None, prompt: str | None, messages: str | None
+) -> "Callable[..., Answer]":
+    """Read what was given, which must be one of three: how a workbench is asked that."""
     ways = [bool(documents) or question is not None, prompt is not None, messages is not None]
     if sum(ways) != 1:
         raise typer.BadParameter("give --documents with --question, or --prompt-file, or --messages")
@@ -126,21 +100,22 @@ def _asked(
             raise typer.BadParameter("--documents and --question go together")
         names = [Path(path).name for path in documents]
         named = names if len(set(names)) == len(names) else documents
-        return _Asked(dict(zip(named, map(_read, documents), strict=True)), read_text(question), "", system)
-    if prompt is not None:
-        return _Asked({}, "", _read(prompt), system)
-    try:
-        turns = json.loads(_read(messages or ""))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"--messages must be JSON: {error}") from error
-    if not isinstance(turns, list):
-        raise InputError('--messages must be a list of turns, [{"role": "user", "content": "..."}]')
-    return _Asked({}, "", turns, system)
+        texts, asked = dict(zip(named, map(_read, documents), strict=True)), options.read_text(question)
+        return lambda bench, **more: bench.context(texts, asked, **more)
+    turns: Any = _read(messages or "") if prompt is None else _read(prompt)
+    if prompt is None:
+        try:
+            turns = json.loads(turns)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"--messages must be JSON: {error}") from error
+        if not isinstance(turns, list):
+            raise InputError('--messages must be a list of turns, [{"role": "user", "content": "..."}]')
+    return lambda bench, **more: bench.answer(turns, **more)
 
 
 def _read(path: str) -> str:
     if path == "-":
-        return read_text(path)
+        return options.read_text(path)
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -175,7 +150,7 @@ def _explained(
 
 def _tell_cost(subject: "Subject", method: "Method") -> None:
     """What is to come, from one forward pass that is timed."""
-    from looprop.estimating import one_pass
+    from looprop.measure import one_pass
 
     passes, where = method.passes(subject), f"{len(subject.features)} features, {subject.length} tokens"
     seconds = passes * one_pass(subject)
@@ -190,7 +165,7 @@ def _show(result: "Explanation | ExplanationMatrix", *, html: Path | None, json_
     whole = result if isinstance(result, Explanation) else result.explanation
     if not hand_out(result, html, json_=json_):
         from looprop.display import terminal
-        from looprop.result.prompt_views import prompt_view
+        from looprop.result.views import prompt_view
 
         console = output(no_color=no_color)
         console.print(terminal.prompt_ranking(prompt_view(whole), colour=terminal.has_colour(console), limit=SHOWN))

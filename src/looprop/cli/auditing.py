@@ -6,23 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from looprop.auditing.catalogue import CATALOGUE, check_rewrites, steps
-from looprop.cli.arguments import check_methods, check_place, read_data
-from looprop.cli.options import (
-    Address,
-    Debug,
-    Engine,
-    Html,
-    Json,
-    Limit,
-    Methods,
-    Model,
-    NoColor,
-    Seed,
-    Split,
-    TextColumn,
-    Workers,
-    choose_engine,
-)
+from looprop.cli import options
 from looprop.cli.shell import command, hand_out, load_reader, output, progress, quiet_libraries, say
 from looprop.study.kinds import AUDIT_CASES
 
@@ -51,7 +35,6 @@ Rewrites = Annotated[
         "-r",
         metavar="NAME",
         autocompletion=_complete,
-        show_default=False,
         help=f"A rewrite; repeat for more. [default: all of {', '.join(CATALOGUE)}]",
     ),
 ]
@@ -61,34 +44,34 @@ WithChecks = Annotated[bool, typer.Option("--checks/--no-checks", help="Sanity c
 @command
 def audit(
     data: Data,
-    method: Methods = None,
+    method: options.Methods = None,
     rewrite: Rewrites = None,
-    model: Model = None,
-    limit: Limit = None,
-    seed: Seed = 0,
-    split: Split = None,
-    column: TextColumn = None,
+    model: options.Model = None,
+    limit: options.Limit = None,
+    seed: options.Seed = 0,
+    split: options.Split = None,
+    column: options.TextColumn = None,
     precision: Annotated[
         str, typer.Option(help="float64: a copy of the model in float64; model: the model as it is.")
     ] = "float64",
     checks: WithChecks = True,
-    engine: Engine = "local",
-    address: Address = None,
-    workers: Workers = None,
-    html: Html = None,
-    json_: Json = False,
-    no_color: NoColor = False,
-    debug: Debug = False,
+    engine: options.Engine = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
+    html: options.Html = None,
+    json_: options.Json = False,
+    no_color: options.NoColor = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write the model in other ways that compute the same, and see whose explanations change.
 
     Without --method: all, integrated gradients with 5 steps. A rewrite that cannot be proven to compute the same is
     refused.
     """
-    methods = check_methods(method) if method else None
+    methods = options.check_methods(method) if method else None
     rewrites = check_rewrites(rewrite or CATALOGUE)
-    check_place(html, ".html")
-    chosen = choose_engine(engine, address, workers)
+    options.check_place(html, ".html")
+    chosen = options.choose_engine(engine, address, workers)
     subject, inputs, title = _question(data, model=model, split=split, column=column, limit=limit, seed=seed)
     from looprop.auditing.audit import audit as run_audit
 
@@ -117,7 +100,7 @@ def _question(
 ) -> "tuple[Any, Dataset | Sequence[Any], str | None]":
     """The model, the inputs and their title (None: the inputs have one): texts, or one of the paper's cases."""
     if data not in AUDIT_CASES:
-        texts = read_data(data, split=split, column=column, limit=limit, seed=seed, also=AUDIT_CASES)
+        texts = options.read_data(data, split=split, column=column, limit=limit, seed=seed, also=AUDIT_CASES)
         with progress("loading the model"):
             return load_reader(model), texts, None
     if model is not None or split is not None or column is not None:

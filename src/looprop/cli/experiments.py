@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from looprop.cli.options import Address, Debug, Engine, Limit, Model, Seed, Workers, choose_engine
+from looprop.cli import options
 from looprop.cli.shell import command, progress, quiet_libraries, say
 from looprop.errors import DataError, UnknownNameError
 from looprop.study import experiment_names
@@ -20,16 +20,13 @@ def _complete(start: str) -> list[str]:
 
 LooFrom = Annotated[
     Path | None,
-    typer.Option(
-        help="A run of the same model and texts: its leave-one-out is taken over.", metavar="FOLDER", show_default=False
-    ),
+    typer.Option(help="A run of the same model and texts: its leave-one-out is taken over.", metavar="FOLDER"),
 ]
 References = Annotated[
     Path | None,
     typer.Option(
         help="A file of Shapley values and leave-one-out of the same model and texts, taken over by `truths`.",
         metavar="FILE",
-        show_default=False,
     ),
 ]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Compute examples again on which something failed.")]
@@ -45,24 +42,22 @@ def reproduce(
             autocompletion=_complete,
         ),
     ],
-    model: Model = None,
-    data: Annotated[
-        str | None, typer.Option(help="One of the experiment's data sets, or a file of texts.", show_default=False)
-    ] = None,
-    limit: Limit = None,
-    seed: Seed = 0,
+    model: options.Model = None,
+    data: Annotated[str | None, typer.Option(help="One of the experiment's data sets, or a file of texts.")] = None,
+    limit: options.Limit = None,
+    seed: options.Seed = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER", show_default=False),
+        typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER"),
     ] = None,
     loo_from: LooFrom = None,
     references: References = None,
     retry_failed: RetryFailed = False,
-    engine: Engine = "local",
-    address: Address = None,
-    workers: Workers = None,
+    engine: options.Engine = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
     report_: WithReport = True,
-    debug: Debug = False,
+    debug: options.Debug = False,
 ) -> None:
     """Run an experiment of the paper, or one of your own.
 
@@ -72,7 +67,7 @@ def reproduce(
     with progress("loading"):
         quiet_libraries(online=model is not None and not Path(model).is_dir())
         from looprop.study import reproduce as run_experiment
-    chosen = choose_engine(engine, address, workers)
+    chosen = options.choose_engine(engine, address, workers)
     try:
         shown = sys.stderr.isatty()
         run = run_experiment(
@@ -114,10 +109,9 @@ def report(
         typer.Option(
             metavar="FOLDER",
             help="The folder of the experiment, where it is neither of the package nor of this clone. Its code is run.",
-            show_default=False,
         ),
     ] = None,
-    debug: Debug = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write tables, figure and page of a run."""
     if experiment is not None:
@@ -133,17 +127,11 @@ def report(
 def _write(runs: list[Path], out: Path | None) -> None:
     with progress("writing the report"):
         from looprop.study import write_report
+        from looprop.study.run import read_run
 
         written = write_report(*runs, out=out)
     for path in written:
         say(f"wrote {path}")
-    _say_verdicts(runs)
-
-
-def _say_verdicts(runs: list[Path]) -> None:
-    """What became of the claims, as the page has them."""
-    from looprop.study.run import read_run
-
     for run in map(read_run, runs):
         for claim in run.claims():
             say(f"{claim.verdict}: {claim.claim} ({claim.ours})")

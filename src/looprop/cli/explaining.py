@@ -1,13 +1,11 @@
 """`looprop explain`: one text, one or more methods, shown, written or handed on."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from looprop.cli.arguments import check_methods, check_picture, check_place, read_text
-from looprop.cli.options import Debug, Html, Json, Methods, Model, NoColor
+from looprop.cli import options
 from looprop.cli.shell import command, hand_out, load_reader, output, progress, say
 from looprop.errors import InputError, TargetError
 from looprop.methods.names import DEFAULT
@@ -16,8 +14,9 @@ from looprop.naming import split_name
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from looprop.models.subject import Subject
     from looprop.models.target import TargetLike
-    from looprop.result.explanations import Explanations
+    from looprop.result.explanation import Explanations
     from looprop.workbench import Workbench
 
 UNASKED = 128
@@ -28,12 +27,11 @@ FEW = 40
 LONG = 10.0
 """Seconds from which on something is."""
 
-Text = Annotated[str | None, typer.Argument(help="The text to explain; - reads standard input.", show_default=False)]
+Text = Annotated[str | None, typer.Argument(help="The text to explain; - reads standard input.")]
 Target = Annotated[
     str | None,
     typer.Option(
         help="A label, class number or token; A,B: the contrast of two. [default: what is predicted]",
-        show_default=False,
     ),
 ]
 Features = Annotated[str, typer.Option(help="token, word or chunk:N.")]
@@ -42,7 +40,6 @@ Loo = Annotated[
     typer.Option(
         "--loo/--no-loo",
         help="Compare with leave-one-out. [default: with two or more methods, up to 128 features]",
-        show_default=False,
     ),
 ]
 Check = Annotated[
@@ -50,39 +47,30 @@ Check = Annotated[
     typer.Option(
         metavar="N",
         help="Say how far to trust each method: N true leave-one-out values, 8 for instance.",
-        show_default=False,
     ),
 ]
 Interacting = Annotated[
     bool, typer.Option("--interactions", help="What pairs of features do that their parts do not; says its cost first.")
 ]
-Pair = Annotated[str | None, typer.Option(help="The second text of a pair.", show_default=False)]
+Pair = Annotated[str | None, typer.Option(help="The second text of a pair.")]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut a text that is longer than the model takes.")]
-Prompt = Annotated[
-    str | None, typer.Option(help="The user's turn, instead of a text; - reads standard input.", show_default=False)
-]
-System = Annotated[str | None, typer.Option(help="The system's turn before it.", show_default=False)]
+Prompt = Annotated[str | None, typer.Option(help="The user's turn, instead of a text; - reads standard input.")]
 Chat = Annotated[
     bool, typer.Option("--chat/--no-chat", help="Put the prompt into the model's chat template, if it has one.")
 ]
-Continuation = Annotated[
-    str | None, typer.Option(help="Explain the log-probability of this continuation.", show_default=False)
-]
+Continuation = Annotated[str | None, typer.Option(help="Explain the log-probability of this continuation.")]
 Generate = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N", show_default=False
-    ),
+    typer.Option(min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N"),
 ]
-Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture; also .svg, .pdf.", show_default=False)]
-RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Let a model from the hub run its own code.")]
+Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture; also .svg, .pdf.")]
 
 
 @command
 def explain(
     text: Text = None,
-    method: Methods = None,
-    model: Model = None,
+    method: options.Methods = None,
+    model: options.Model = None,
     target: Target = None,
     features: Features = "token",
     loo: Loo = None,
@@ -91,16 +79,16 @@ def explain(
     pair: Pair = None,
     truncate: Truncate = False,
     prompt: Prompt = None,
-    system: System = None,
+    system: options.System = None,
     chat: Chat = True,
     continuation: Continuation = None,
     generate: Generate = None,
-    html: Html = None,
+    html: options.Html = None,
     png: Png = None,
-    json_: Json = False,
-    no_color: NoColor = False,
-    trust_remote_code: RemoteCode = False,
-    debug: Debug = False,
+    json_: options.Json = False,
+    no_color: options.NoColor = False,
+    trust_remote_code: options.RemoteCode = False,
+    debug: options.Debug = False,
 ) -> None:
     """Explain what a model makes of a text.
 
@@ -113,10 +101,10 @@ def explain(
         raise typer.BadParameter("--target, --continuation and --generate exclude each other")
     if prompt is None and system is not None:
         raise typer.BadParameter("--system goes with --prompt")
-    methods = check_methods(method or [DEFAULT])
-    check_place(html, ".html")
-    check_picture(png)
-    given = read_text(text if prompt is None else prompt)  # type: ignore[arg-type]
+    methods = options.check_methods(method or [DEFAULT])
+    options.check_place(html, ".html")
+    options.check_picture(png)
+    given = options.read_text(text if prompt is None else prompt)  # type: ignore[arg-type]
     if not given.strip():
         raise InputError("the text is empty: nothing to explain")
 
@@ -127,28 +115,29 @@ def explain(
     if prompt is not None:
         language_model(bench.adapter, "--prompt")
         given = bench.chat(given, system) if chat else given
-    wanted = _wanted(bench, given, target, continuation, generate)
-    item = (given, pair) if pair is not None else given
-    methods = _with_loo(methods, loo, lambda: _count(bench, item, wanted, features, truncate))
-    say_cost(bench, item, methods, wanted, features, truncate)
-    found = explain_by(bench, item, methods, wanted, features, truncate, check, by_default=not method)
+    asked: dict[str, Any] = {
+        "item": (given, pair) if pair is not None else given,
+        "target": _wanted(bench, given, target, continuation, generate),
+        "features": features,
+        "truncation": truncate,
+    }
+    subject = bench.subject(**asked)
+    methods = _with_loo(methods, loo, passes=len(subject.features))
+    _say_cost(subject, methods)
+    found = _explained(bench, asked, methods, check, by_default=not method)
     if interactions:
-        _add_interactions(found, bench, item, wanted, features, truncate)
+        _add_interactions(found, subject)
     show(found, html=html, png=png, json_=json_, no_color=no_color)
 
 
-def _with_loo(methods: list[str], wanted: bool | None, count: Callable[[], int]) -> list[str]:
+def _with_loo(methods: list[str], wanted: bool | None, *, passes: int) -> list[str]:
     """The methods with leave-one-out before them, if it is wanted and not among them; unasked only where it is cheap.
 
-    count: how many features there are, each of which costs a forward pass.
+    passes: what it takes, a forward pass for each feature.
     """
-    if (
-        any(split_name(name)[0] == "loo" for name in methods)
-        or wanted is False
-        or (wanted is None and len(methods) < 2)
-    ):
+    if "loo" in {split_name(name)[0] for name in methods} or not (len(methods) > 1 if wanted is None else wanted):
         return methods
-    if wanted is None and (passes := count()) > UNASKED:
+    if wanted is None and passes > UNASKED:
         say(
             f"leave-one-out, to compare with, would take {passes} forward passes and is left out: --loo adds it, "
             "--features word or chunk:16 makes it cheaper"
@@ -157,16 +146,13 @@ def _with_loo(methods: list[str], wanted: bool | None, count: Callable[[], int])
     return ["loo", *methods]
 
 
-def say_cost(
-    bench: "Workbench", item: Any, methods: list[str], target: "TargetLike", features: str, truncate: bool
-) -> None:
+def _say_cost(subject: "Subject", methods: list[str]) -> None:
     """What long work will cost, before it begins: forward passes of each method, and seconds from one; nothing where
     there is little to do.
     """
-    from looprop.estimating import one_pass, spoken, stated_cost
+    from looprop.measure import one_pass, spoken, stated_cost
     from looprop.methods.registry import make_method
 
-    subject = bench.subject(item, target=target, features=features, truncation=truncate)
     passes = {name: stated_cost(subject, make_method(name))[0] + _compared_with(name, methods) for name in methods}
     if sum(passes.values()) < FEW:
         return
@@ -181,10 +167,6 @@ def _compared_with(name: str, methods: list[str]) -> bool:
     return len(methods) > 1 and split_name(name)[0] == "loo"
 
 
-def _count(bench: "Workbench", item: Any, target: "TargetLike", features: str, truncate: bool) -> int:
-    return len(bench.subject(item, target=target, features=features, truncation=truncate).features)
-
-
 def _wanted(
     bench: "Workbench", given: str, target: str | None, continuation: str | None, generate: int | None
 ) -> "TargetLike":
@@ -193,7 +175,7 @@ def _wanted(
 
     if continuation is not None:
         language_model(bench.adapter, "--continuation")
-        return f"continuation:{read_text(continuation)}"
+        return f"continuation:{options.read_text(continuation)}"
     if generate is None:
         return parse_target(target, bench.adapter)
     with progress("generating a continuation"):
@@ -206,23 +188,15 @@ def _wanted(
     return f"continuation:{said}"
 
 
-def explain_by(
-    bench: "Workbench",
-    item: str | tuple[str, str],
-    methods: list[str],
-    target: "TargetLike",
-    features: str,
-    truncate: bool,
-    check: int | None = None,
-    *,
-    by_default: bool = False,
+def _explained(
+    bench: "Workbench", asked: dict[str, Any], methods: list[str], check: int | None, *, by_default: bool
 ) -> "Explanations":
     """One explanation per method, named as it was asked for; by_default: nobody asked for the default by its name."""
     from dataclasses import replace
 
     from looprop.methods.registry import make_method
     from looprop.metrics.trust import LEAST
-    from looprop.result.explanations import Explanations
+    from looprop.result.explanation import Explanations
 
     # All of them are made before the first one runs: a wrong option of the last must not cost the time of the others.
     made = [None if by_default and name == DEFAULT else make_method(name) for name in methods]
@@ -230,26 +204,18 @@ def explain_by(
     with progress(methods[0], len(methods)) as advance:
         for i, (name, one) in enumerate(zip(methods, made, strict=True)):
             values = LEAST if check is None and _compared_with(name, methods) else check
-            explanation = bench.explain(item, one, target=target, features=features, truncation=truncate, check=values)
+            explanation = bench.explain(method=one, check=values, **asked)
             found.append(explanation if one is None else replace(explanation, method=name))
             advance(methods[i + 1] if i + 1 < len(methods) else "")
     return found
 
 
-def _add_interactions(
-    found: "Explanations",
-    bench: "Workbench",
-    item: str | tuple[str, str],
-    target: "TargetLike",
-    features: str,
-    truncate: bool,
-) -> None:
+def _add_interactions(found: "Explanations", subject: "Subject") -> None:
     """The interactions of pairs, in the details of the first explanation: they are the same for all methods."""
     from dataclasses import replace
 
     from looprop.interacting import interactions_of, planned
 
-    subject = bench.subject(item, target=target, features=features, truncation=truncate)
     say(f"interactions of {planned(subject)}")
     with progress("pairs"):
         pairs = interactions_of(subject)

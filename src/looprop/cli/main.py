@@ -9,8 +9,7 @@ import typer
 
 from looprop.cli.asking import context
 from looprop.cli.auditing import audit
-from looprop.cli.demonstration import demo
-from looprop.cli.evaluating import evaluate
+from looprop.cli.evaluating import demo, evaluate
 from looprop.cli.experiments import report, reproduce
 from looprop.cli.explaining import explain
 from looprop.cli.listing import methods

@@ -4,26 +4,21 @@ from typing import Annotated
 
 import typer
 
-from looprop.cli.options import Debug
+from looprop.cli import options
 from looprop.cli.shell import command, load_bench, progress, say
 from looprop.errors import InputError
 
 Models = Annotated[
     list[str] | None,
-    typer.Option(
-        "--model", metavar="NAME", help="A folder or a hub id; several stand side by side.", show_default=False
-    ),
+    typer.Option("--model", metavar="NAME", help="A folder or a hub id; several stand side by side."),
 ]
 Images = Annotated[
     list[str] | None,
-    typer.Option(
-        "--image", metavar="FILE", help="A picture to choose in the page; more can be given there.", show_default=False
-    ),
+    typer.Option("--image", metavar="FILE", help="A picture to choose in the page; more can be given there."),
 ]
 Host = Annotated[str, typer.Option(help="Where to listen; anything but this machine itself lets others in.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
 Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
-RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Let a model from the hub run its own code.")]
 
 
 @command
@@ -33,8 +28,8 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8765,
     open_: Open = False,
-    trust_remote_code: RemoteCode = False,
-    debug: Debug = False,
+    trust_remote_code: options.RemoteCode = False,
+    debug: options.Debug = False,
 ) -> None:
     """Explore a model in a page: strike out any feature and see what it really does.
 

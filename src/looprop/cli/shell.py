@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import typer
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from looprop.progress import Advance
-    from looprop.result.base import Result
+    from looprop.result.writers import Result
     from looprop.workbench import Workbench
 
 P = ParamSpec("P")
@@ -50,9 +50,7 @@ def output(*, no_color: bool = False) -> "Console":
             # Rich would end with exit code 1; `command` knows better.
             raise BrokenPipeError
 
-    return Output(
-        no_color=no_color or None, color_system=None if no_color else "auto", highlight=False, soft_wrap=False
-    )
+    return Output(no_color=no_color or None, color_system=None if no_color else "auto", highlight=False)
 
 
 def say(message: str) -> None:
@@ -118,14 +116,7 @@ def _fail(error: Exception, debug: bool) -> NoReturn:
 def _warnings(debug: bool) -> Iterator[None]:
     """Our own warnings as lines of talk; those of other packages only under --debug."""
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         if debug or category.__module__.startswith("looprop"):
             say(f"looprop: warning: {message}")
 

@@ -30,8 +30,7 @@ from looprop.display.html import (
     paragraph,
     table,
 )
-from looprop.display.prompt_data import PromptView, Said, Section
-from looprop.display.prompts import prompt_frame, prompt_page
+from looprop.display.prompts import PromptView, Said, Section, prompt_frame, prompt_page
 from looprop.display.strips import (
     View,
     comparison,

@@ -87,9 +87,9 @@ class Strip:
         inside = (abs(s) for i, s in enumerate(self.scores) if i not in self.outside_scale and math.isfinite(s))
         return max(inside, default=0.0)
 
-    def marks(self, scale: float | None = None) -> list[Mark]:
-        """All features, ready to be drawn. scale: the score that gets the full colour."""
-        full, marks = self.scale if scale is None else scale, []
+    def marks(self) -> list[Mark]:
+        """All features, ready to be drawn."""
+        full, marks = self.scale, []
         for i, (feature, score) in enumerate(zip(self.features, self.scores, strict=True)):
             fraction = max(-1.0, min(1.0, score / full)) if full > 0 else 0.0
             has_colour = i not in self.outside_scale and not math.isnan(score)
@@ -230,11 +230,6 @@ def aligned(value: float | None, scale: float, *, signed: bool = True) -> str:
     shown = f"{value:{'+' if signed else ''}.{decimals}f}"
     # What rounds to zero has no sign.
     return shown.replace("-", "−") if float(shown) else shown.lstrip("+-")
-
-
-def aligned_rows(rows: Sequence[Sequence[float]], scales: Sequence[float]) -> list[list[str]]:
-    """The numbers of a table, each with the decimals that the scale of its column asks for."""
-    return [[aligned(value, scale) for value, scale in zip(row, scales, strict=True)] for row in rows]
 
 
 def chance(probability: float) -> str:

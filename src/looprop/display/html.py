@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from looprop.display.colour import DARK, LIGHT
-from looprop.display.data import VISIBLE, Cell, Column, Mark, aligned_rows, spans, texts
+from looprop.display.data import VISIBLE, Cell, Column, Mark, aligned, spans, texts
 
 # The browser itself refuses whatever is not written in the page.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -216,7 +216,8 @@ def heat_table(
     head = f'<th aria-sort="none" data-first>{escape(corner)}</th>'
     head += "".join(f'<th aria-sort="none" style="text-align:center">{escape(name)}</th>' for name in columns)
     body = ""
-    for i, (name, row, shown) in enumerate(zip(rows, values, aligned_rows(values, scales), strict=True)):
+    written = [[aligned(value, scale) for value, scale in zip(row, scales, strict=True)] for row in values]
+    for i, (name, row, shown) in enumerate(zip(rows, values, written, strict=True)):
         parts = zip(row, scales, shown, strict=True)
         cells = "".join(_heat_cell(*part, coloured=i not in uncoloured) for part in parts)
         linked = f' data-feature="{key}{i}"' if key else ""

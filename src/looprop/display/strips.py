@@ -33,14 +33,14 @@ class View:
     words: Strip | None = None
 
 
-def strip(shown: Strip, *, scale: float | None = None, small: bool = False, share: float = 1.0, key: str = "t") -> str:
-    """A strip of features as text; on hover the value and its share of the scale. `scale`: the score that gets the full
-    colour; share: of the scale that all methods have together; key: the first letter of the features' names.
+def strip(shown: Strip, *, small: bool = False, share: float = 1.0, key: str = "t") -> str:
+    """A strip of features as text; on hover the value and its share of the scale. share: of the scale that all methods
+    have together; key: the first letter of the features' names.
     """
     if shown.picture is not None:
         return _picture(shown, share=share)
     own = f' style="--share:{share:.4f}"' if share != 1.0 else ""
-    text = coloured_text(shown.marks(scale), key)
+    text = coloured_text(shown.marks(), key)
     return f'<p class="strip{" fragment-strip" if small else ""}"{own}>{text}</p>'
 
 
@@ -102,14 +102,10 @@ def feature_table(shown: Strip, key: str = "t") -> str:
     for i in order:
         score = shown.scores[i]
         size = Cell(abs(score), text=aligned(abs(score), largest, signed=False))
+        name = visible(shown.features[i].strip(" ") or shown.features[i].replace(" ", "␣")) or "(empty)"
+        known = [_true_value(shown, i)] if shown.known else []
         rows.append(
-            [
-                Cell(float(i + 1), text=str(i + 1)),
-                visible(shown.features[i].strip(" ") or shown.features[i].replace(" ", "␣")) or "(empty)",
-                Cell(score, text=aligned(score, largest)),
-                size,
-                *([_true_value(shown, i)] if shown.known else []),
-            ]
+            [Cell(float(i + 1), text=str(i + 1)), name, Cell(score, text=aligned(score, largest)), size, *known]
         )
     keys = [f"{key}{i}" for i in order]
     if len(rows) <= FEW:
@@ -191,15 +187,8 @@ def _heat(strips: Sequence[Strip], key: str) -> str:
     first = strips[0]
     names = [f"{i + 1}  {visible(feature)}" for i, feature in enumerate(first.features)]
     values = [[shown.scores[i] for shown in strips] for i in range(len(first.features))]
-    return heat_table(
-        names,
-        [s.name for s in strips],
-        values,
-        corner="feature",
-        scales=[s.scale for s in strips],
-        uncoloured=first.outside_scale,
-        key=key,
-    )
+    methods, scales = [s.name for s in strips], [s.scale for s in strips]
+    return heat_table(names, methods, values, corner="feature", scales=scales, uncoloured=first.outside_scale, key=key)
 
 
 def comparison_page(

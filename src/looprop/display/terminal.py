@@ -13,7 +13,7 @@ from rich.text import Text
 
 from looprop.display.colour import TERMINAL, colour_of
 from looprop.display.data import Cell, Column, Strip, agreements, aligned, number, texts, visible
-from looprop.display.prompt_data import PromptView, change, shortened
+from looprop.display.prompts import PromptView, change, shortened
 
 # Below this share of the scale a feature keeps the terminal's own colours: a screen full of grey chips shows nothing.
 FAINT = 0.06

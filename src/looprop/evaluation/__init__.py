@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from looprop.lazily import lazily
 
 if TYPE_CHECKING:
+    from looprop.evaluation.evaluate import gallery_page as gallery_page, measured_explanations as measured_explanations
     from looprop.evaluation.example import Task as Task, evaluate_example as evaluate_example
-    from looprop.evaluation.gallery import gallery_page as gallery_page, measured_explanations as measured_explanations
-    from looprop.evaluation.known import KnownReference as KnownReference, known_shapley as known_shapley
+    from looprop.evaluation.references import KnownReference as KnownReference, known_shapley as known_shapley
     from looprop.evaluation.models import ModelEvaluations as ModelEvaluations
     from looprop.evaluation.result import Evaluation as Evaluation
     from looprop.evaluation.setup import METRICS as METRICS, Setup as Setup
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
+        "evaluate": "gallery_page measured_explanations",
         "example": "Task evaluate_example",
-        "gallery": "gallery_page measured_explanations",
-        "known": "KnownReference known_shapley",
+        "references": "KnownReference known_shapley",
         "models": "ModelEvaluations",
         "result": "Evaluation",
         "setup": "METRICS Setup",

@@ -1,6 +1,9 @@
-"""`looprop.evaluate`: methods on texts, measured against what the model does when features are removed."""
+"""`looprop.evaluate`: methods on texts, measured against what the model does when features are removed; and what every
+method said of each text.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypedDict, Unpack, overload
 
@@ -8,11 +11,13 @@ from numpy.typing import ArrayLike
 
 from looprop.errors import InputError, ShardError
 from looprop.evaluation.example import Task, check_given, evaluate_framed, failed_rows
-from looprop.evaluation.examples import SHOWN, disagreements
-from looprop.evaluation.known import KnownReference
+from looprop.evaluation.examples import SHOWN, disagreements, said_of
 from looprop.evaluation.models import ModelEvaluations, by_name
+from looprop.evaluation.page import evaluation_page
+from looprop.evaluation.references import KnownReference
 from looprop.evaluation.result import Evaluation
 from looprop.evaluation.setup import Setup, make_setup
+from looprop.explained import frame_of
 from looprop.inputs.examples import Dataset
 from looprop.methods.base import Method
 from looprop.methods.names import COMPARED
@@ -20,7 +25,7 @@ from looprop.metrics.correlation import Protocol
 from looprop.models.adapter import Removal
 from looprop.models.target import TargetLike
 from looprop.progress import Advance, shown_by
-from looprop.result.explanation import Explanation
+from looprop.result.explanation import Explanation, Explanations
 from looprop.running.engines import Engine, Sharded, get_engine
 from looprop.running.missing import check_ids
 from looprop.running.parts import Row
@@ -144,7 +149,8 @@ def _measured(
     progress: bool | Advance = False,
 ) -> Evaluation:
     """One model on all examples."""
-    check_given(m.adapter, tasks, setup)
+    if setup.given:
+        check_given(m.adapter, tasks, setup)
     found: dict[str, list[Row]] = {}
     frames: dict[str, Explanation] = {}
     about: dict[str, Any] = {"model": name, "setup": setup.to_dict(), "removals": _removals(m, setup)}
@@ -155,8 +161,7 @@ def _measured(
                 example = rows[0]["example"]
                 found[example] = rows
                 frames |= {} if frame is None else {example: frame}
-                if len(frames) > 2 * SHOWN:
-                    frames = _most_disputed(frames, found, setup)
+                frames = _most_disputed(frames, found, setup) if len(frames) > 2 * SHOWN else frames
                 advance(results.status() if isinstance(results, Sharded) else "")
         except ShardError as error:
             found |= {
@@ -166,7 +171,7 @@ def _measured(
         about["engine"] = results.account()
     found = {task.id: found[task.id] for task in tasks}
     ordered = [row for rows in found.values() for row in rows]
-    shown = _most_disputed(frames, found, setup)
+    shown = _most_disputed(frames, found, setup) if len(frames) > SHOWN else frames
     return Evaluation(ordered, setup.columns, title, about, confidence, setup.seed, shown)
 
 
@@ -193,7 +198,7 @@ def tasks_of(
     if isinstance(data, str):
         raise InputError("data must be a Dataset or a list of texts, got one text: put it into a list")
     if isinstance(data, Dataset):
-        items = [(example.id, example.text) for example in data]
+        items = [(example.id, example.text) for example in data.examples]
     else:
         items = [(str(i), item) for i, item in enumerate(data)]
     if not items:
@@ -207,3 +212,26 @@ def tasks_of(
         Task(id, item, {name: maps[i] for name, maps in scores.items()}, shapley=shapley.get(id))
         for i, (id, item) in enumerate(items)
     ]
+
+
+def measured_explanations(m: Workbench, data: Dataset, evaluation: Evaluation) -> list[Explanations]:
+    """The explanations that an evaluation has measured, text by text: it keeps their scores; everything else is the
+    same for all methods.
+    """
+    frames = _frames(m, data, evaluation)
+    return [said_of(f, [row for row in evaluation.rows if row["example"] == name]) for name, f in frames.items()]
+
+
+def gallery_page(m: Workbench, data: Dataset, evaluation: Evaluation) -> str:
+    """The page of an evaluation with all of its texts, those first on which methods disagree most."""
+    return evaluation_page(
+        replace(evaluation, frames=_frames(m, data, evaluation)),
+        title=f"Every method on {len(data)} sentences",
+        subtitle=f"{m.adapter.name}: which of them can you trust?",
+    )
+
+
+def _frames(m: Workbench, data: Dataset, evaluation: Evaluation) -> dict[str, Explanation]:
+    """The frames of all texts; those that the evaluation has kept are not made again."""
+    kept = evaluation.frames
+    return {e.id: kept.get(e.id) or frame_of(m.subject(e.text, truncation=True)) for e in data}

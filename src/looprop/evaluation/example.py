@@ -13,15 +13,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from looprop.errors import InputError, LoopropError
-from looprop.evaluation.common import Common, measure_common
-from looprop.evaluation.known import KnownReference, WrongReference, check_shapley, learn_known
+from looprop.evaluation.references import (
+    KnownReference,
+    WrongReference,
+    check_shapley,
+    learn_known,
+    measure_common,
+)
 from looprop.evaluation.setup import Setup
 from looprop.evaluation.summary import cut_columns
 from looprop.explained import frame_of
 from looprop.measure import STOPS, Measured, ask, error_of
 from looprop.methods.base import Method
-from looprop.metrics import Case, Metric, get_metric, required_states
-from looprop.models.adapter import Adapter, Removal
+from looprop.metrics import Case, required_states
+from looprop.models.adapter import Adapter
 from looprop.models.encoded import partition
 from looprop.models.subject import Subject, bind
 from looprop.removal.value import SetFunction
@@ -126,7 +131,7 @@ def check_given(adapter: Adapter, tasks: Sequence[Task], setup: Setup) -> None:
     """Raises for scores from elsewhere that are not those of their example, before anything is measured. An example
     that cannot be explained at all says so in its rows.
     """
-    for task in tasks if setup.given else ():
+    for task in tasks:
         try:
             subject = bind(adapter, task.item, target=setup.target, truncation=setup.truncation)
         except Exception:
@@ -139,23 +144,20 @@ def check_given(adapter: Adapter, tasks: Sequence[Task], setup: Setup) -> None:
 
 
 def _rows(
-    subject: Subject,
-    task: Task,
-    setup: Setup,
-    references: tuple[Measured, ...],
-    found: Mapping[str, Measured],
+    subject: Subject, task: Task, setup: Setup, references: tuple[Measured, ...], found: Mapping[str, Measured]
 ) -> list[Row]:
-    metrics = [get_metric(name) for name in setup.columns]
-    grouped = replace(subject, features=partition(subject.encoded, setup.curve_features))
-    shared = measure_common(subject, grouped, setup, *references)
-    cases = _cases(subject, grouped, metrics, setup.removal, shared, found)
+    metrics = setup.measures
+    groups = partition(subject.encoded, setup.curve_features)
+    grouped = subject if groups == subject.features else replace(subject, features=groups)
+    shared, columns = measure_common(subject, grouped, setup, *references)
+    cases = _cases(subject, grouped, setup, shared, found)
     common = {
         "features": len(subject.features),
         "curve_features": len(grouped.features),
         "target": str(subject.target.key),
         "label": subject.target.label,
         "output": subject.output,
-        **shared.of_row(subject.output),
+        **columns,
         **cut_columns(subject.encoded.cut),
     }
     rows = []
@@ -165,19 +167,14 @@ def _rows(
         if of.scores is not None:
             case = cases[label]
             turned = [metric.flipped(case) for metric in metrics if metric.name == "loo-r-paper"]
-            own |= {metric.name: metric(case) for metric in metrics}
+            own |= {metric.name: metric.function(case) for metric in metrics}  # the case has what they need
             own |= {"flipped": turned[0] if turned else None, "scores": of.scores.tolist(), **_curves(setup, case)}
         rows.append({**_failed(task, setup, label, of.error), **common, **own})
     return rows
 
 
 def _cases(
-    subject: Subject,
-    grouped: Subject,
-    metrics: Sequence[Metric],
-    removal: Removal | None,
-    shared: Common,
-    found: Mapping[str, Measured],
+    subject: Subject, grouped: Subject, setup: Setup, shared: Mapping[str, Any], found: Mapping[str, Measured]
 ) -> dict[str, Case]:
     """What the metrics are computed from, for every method that gave scores."""
     position = {group: i for i, group in enumerate(subject.features)}
@@ -186,12 +183,12 @@ def _cases(
         if of.scores is None:
             continue
         curve_scores = np.array([sum(of.scores[position[(i,)]] for i in group) for group in grouped.features])
-        cases[label] = Case(of.scores, curve_scores=curve_scores, **shared.of_case)
-        states[label] = required_states(metrics, curve_scores, shared.plays)
+        cases[label] = Case(of.scores, curve_scores=curve_scores, **shared)
+        states[label] = required_states(setup.measures, curve_scores, shared["plays"])
     if states:
         # All methods at once: what two of them share is computed once, and batches are fuller.
         keep = np.concatenate([state.keep for state in states.values()])
-        logits = SetFunction(grouped, removal=removal)(keep) if len(keep) else np.empty(0)
+        logits = SetFunction(grouped, removal=setup.removal)(keep) if len(keep) else np.empty(0)
         ends = np.cumsum([len(state.keep) for state in states.values()])
         for (label, state), end in zip(states.items(), ends, strict=True):
             cases[label] = state.fill(cases[label], logits[end - len(state.keep) : end])

@@ -14,9 +14,7 @@ from looprop.errors import DataError, InputError
 from looprop.evaluation.page import SummaryTable, best_of, meanings_html, metric_column, summary_html
 from looprop.evaluation.result import Evaluation
 from looprop.files import plain, read_json, to_json, write_whole
-from looprop.metrics import get_metric
-from looprop.result.base import FolderResult
-from looprop.result.writers import Record
+from looprop.result.writers import FolderResult, Record
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +76,7 @@ class ModelEvaluations(FolderResult, Mapping[str, Evaluation]):
         """The first metric of every method, a column for each model: r to leave-one-out is that to the model's own."""
         if not self.first.metrics:
             return [Column("method")], [[method] for method in self.methods]
-        metric = get_metric(self.first.metrics[0])
+        metric = self.first.measures[0]
         columns = [Column("method"), *(Column(model, under=metric_column(metric).name) for model in self)]
         best = {model: best_of(evaluation.summary, metric) for model, evaluation in self.items()}
         rows: list[list[str | Cell]] = []

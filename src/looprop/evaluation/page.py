@@ -24,10 +24,9 @@ from looprop.display import (
     paragraph,
     table,
 )
-from looprop.evaluation.examples import disagreements
-from looprop.evaluation.examples_page import examples_html
-from looprop.evaluation.summary import MethodSummary, by_method, is_reference
-from looprop.metrics import Metric, get_metric
+from looprop.evaluation.examples import disagreements, examples_html
+from looprop.evaluation.summary import MethodSummary, by_method
+from looprop.metrics import Metric
 from looprop.running.parts import Row
 
 if TYPE_CHECKING:
@@ -64,11 +63,11 @@ def summary_table(evaluation: "Evaluation") -> SummaryTable:
     """A column for every metric, with the best method marked (a reference has no part in what is measured against it),
     then time, cost and, where a method failed, on how many examples.
     """
-    metrics, some_failed = {name: get_metric(name) for name in evaluation.metrics}, bool(evaluation.failed)
-    best = {name: best_of(evaluation.summary, metric) for name, metric in metrics.items()}
+    metrics, some_failed = evaluation.measures, bool(evaluation.failed)
+    best = {metric.name: best_of(evaluation.summary, metric) for metric in metrics}
     # Many columns leave room for few bars.
     with_bars = {*evaluation.metrics[:1], *(WITH_BARS if len(metrics) <= MANY else ())}
-    columns = [Column("method"), *(metric_column(metric, bars=name in with_bars) for name, metric in metrics.items())]
+    columns = [Column("method"), *(metric_column(metric, bars=metric.name in with_bars) for metric in metrics)]
     columns += [
         Column("ms", tip="milliseconds per example, as measured in this run", under="lower is better"),
         Column("cost", tip="forward passes per example, counted", under="lower is better"),
@@ -92,7 +91,7 @@ def metric_column(metric: Metric, *, bars: bool = False) -> Column:
 def best_of(summary: Sequence[MethodSummary], metric: Metric) -> str | None:
     """The best method by a metric, among those that are not its reference."""
     sign = 1 if metric.higher_is_better else -1
-    known = [s for s in summary if s.metrics[metric.name].count and not is_reference(s.method, metric)]
+    known = [s for s in summary if s.metrics[metric.name].count and s.method not in metric.needs]
     return max(known, key=lambda s: sign * s.metrics[metric.name].mean).method if known else None
 
 
@@ -106,11 +105,10 @@ def summary_html(evaluation: "Evaluation") -> str:
 def meanings_html(evaluation: "Evaluation") -> str:
     """What each column means, and which way is better."""
     said = []
-    for name in evaluation.metrics:
-        metric = get_metric(name)
+    for metric in evaluation.measures:
         better = "Higher is better." if metric.higher_is_better else "Lower is better."
         description = f"{metric.description[:1].upper()}{metric.description[1:]}."
-        said.append((HEADINGS.get(name, metric.label), f"{description} {better}"))
+        said.append((HEADINGS.get(metric.name, metric.label), f"{description} {better}"))
     inside = f"{100 * evaluation.confidence:g} %"
     said.append(("[low, high]", f"The {inside} interval of the mean over examples (bootstrap)."))
     said.append(("ms, cost", "Milliseconds and forward passes an example takes, as measured in this run."))
@@ -121,7 +119,7 @@ def headline(evaluation: "Evaluation") -> str:
     """Who is best by the first metric, in words."""
     if not evaluation.metrics:
         return "Methods"
-    metric = get_metric(evaluation.metrics[0])
+    metric = evaluation.measures[0]
     name = best_of(evaluation.summary, metric)
     if name is None:
         return f"Methods by {metric.label}"
@@ -175,7 +173,7 @@ def evaluation_page(evaluation: "Evaluation", *, title: str = "", subtitle: str 
         hint = paragraph("Names stand at the ends of lines; point at a line, or at a row above, to see it alone.")
         body += card(curves + hint, title="What happens while features are removed")
     order = disagreements(evaluation.rows, evaluation.metrics)
-    by = metric_column(get_metric(evaluation.metrics[0])).name if evaluation.metrics else ""
+    by = metric_column(evaluation.measures[0]).name if evaluation.metrics else ""
     told = examples_html(evaluation.frames, evaluation.rows, order, by=by)
     body += card(told, title="Where methods disagree most") if told else ""
     below = subtitle or (f"measured on {model}" if isinstance(model, str) else "")

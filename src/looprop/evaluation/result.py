@@ -23,9 +23,9 @@ from looprop.evaluation.summary import (
     unmoved,
 )
 from looprop.files import plain, read_json, to_json, write_whole
-from looprop.metrics import REFERENCES, Comparison, get_metric
-from looprop.result.base import FolderResult
+from looprop.metrics import REFERENCES, Comparison, Metric, get_metric
 from looprop.result.explanation import Explanation
+from looprop.result.writers import FolderResult
 from looprop.running import parts
 from looprop.running.parts import Row
 
@@ -60,18 +60,23 @@ class Evaluation(FolderResult):
         """Means with confidence intervals, numbers of undefined values, cost and time, by method."""
         return summarise_rows(self.rows, self.metrics, confidence=self.confidence, seed=self.seed)
 
+    @cached_property
+    def measures(self) -> list[Metric]:
+        """The metrics themselves."""
+        return [get_metric(name) for name in self.metrics]
+
     @property
     def methods(self) -> list[str]:
         """The methods, in the order of the rows."""
         return [found.method for found in self.summary]
 
-    @property
+    @cached_property
     def by_agreement(self) -> list[MethodSummary]:
         """The summary sorted by the first metric, the best method first, undefined ones last."""
         if not self.metrics:
             return self.summary
-        first = self.metrics[0]
-        sign = -1.0 if get_metric(first).higher_is_better else 1.0
+        first = self.measures[0].name
+        sign = -1.0 if self.measures[0].higher_is_better else 1.0
         return sorted(self.summary, key=lambda s: sign * s.metrics[first].mean if s.metrics[first].count else math.inf)
 
     @cached_property
@@ -178,7 +183,7 @@ class Evaluation(FolderResult):
         told = read_json(place / "examples.json") if (place / "examples.json").is_file() else {}
         frames = {name: Explanation.from_dict(own) for name, own in told.items()}
         found = cls.from_dict(data, rows=rows, frames=frames)
-        needed = {"example", "method", "error", *(get_metric(name).name for name in found.metrics)}
+        needed = {"example", "method", "error", *(metric.name for metric in found.measures)}
         if lacking := sorted(needed - set(rows[0] if rows else needed)):
             raise DataError(f"the rows of {folder} have no {', '.join(lacking)}: they are not those of this evaluation")
         return found

@@ -12,7 +12,7 @@ from looprop.methods.base import Attribution, Method
 from looprop.methods.loo import LeaveOneOut
 from looprop.methods.registry import make_method
 from looprop.methods.shapley import Shapley
-from looprop.metrics import REFERENCES, YARDSTICKS, get_metric, yardstick
+from looprop.metrics import REFERENCES, YARDSTICKS, Metric, get_metric, yardstick
 from looprop.metrics.base import CaseField
 from looprop.metrics.correlation import PROTOCOLS, Protocol
 from looprop.metrics.subset_removal import LADDER, SETS
@@ -82,8 +82,7 @@ class Setup:
             twice = sorted({name for name in names if list(names).count(name) > 1})
             if twice:
                 raise InputError(f"{kind} {twice[0]!r} is named twice")
-        for metric in self.metrics:
-            get_metric(metric)
+        _ = self.measures  # raises for an unknown name
         if self.protocol not in PROTOCOLS:
             raise InputError(f"protocol must be one of {', '.join(PROTOCOLS)}, got {self.protocol!r}")
         if not isinstance(self.curve_features, str) or not re.fullmatch(CURVE_FEATURES, self.curve_features):
@@ -111,6 +110,11 @@ class Setup:
         return tuple(dict.fromkeys(re.sub(r"^loo-r(?=$|-no-special$)", "loo-r-paper", name) for name in self.metrics))
 
     @cached_property
+    def measures(self) -> list[Metric]:
+        """These metrics themselves."""
+        return [get_metric(name) for name in self.columns]
+
+    @cached_property
     def reference(self) -> LeaveOneOut:
         """The leave-one-out that all others are compared with."""
         return LeaveOneOut(removal=self.removal)
@@ -118,7 +122,7 @@ class Setup:
     @cached_property
     def needs(self) -> frozenset[CaseField]:
         """What the metrics are computed from."""
-        return frozenset[CaseField]().union(*(get_metric(name).needs for name in self.columns))
+        return frozenset[CaseField]().union(*(metric.needs for metric in self.measures))
 
     @cached_property
     def shapley_reference(self) -> Shapley:
@@ -159,7 +163,7 @@ class Setup:
             **reference,
             "methods": list(self.made),
             "given": list(self.given),
-            "metrics": {name: get_metric(name).version for name in self.columns},
+            "metrics": {metric.name: metric.version for metric in self.measures},
             "protocol": self.protocol,
             "curve_features": self.curve_features,
             "removal": self.removal,
@@ -183,7 +187,8 @@ def make_setup(
     """
     extra = tuple(name for name in ("random", *YARDSTICKS) if yardsticks and name not in methods)
     if references is not None:
-        more |= _shapley_option(references)
+        own = [name.strip() for name in references if split_name(name)[0] == SHAPLEY]
+        more |= {"shapley": own[0]} if own else {}
         asked = CURVES if metrics is None else metrics
         metrics = tuple(dict.fromkeys((*reference_metrics(references), *asked)))
     chosen = METRICS if metrics is None else tuple(metrics)
@@ -205,8 +210,3 @@ def reference_metrics(references: Sequence[str]) -> list[str]:
         if name == "loo" and full.strip() != "loo":
             raise InputError(f"leave-one-out as the reference takes its removal from removal=, got {full!r}")
     return [f"{name}-r{ending}" for name in names for ending in ("-no-special", "")]
-
-
-def _shapley_option(references: Sequence[str]) -> dict[str, str]:
-    own = [name.strip() for name in references if split_name(name)[0] == SHAPLEY]
-    return {"shapley": own[0]} if own else {}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from looprop.errors import InputError, UnknownNameError
-from looprop.metrics import MATTERS, REFERENCES, Comparison, Estimate, Metric, bootstrap_mean, compare_all, get_metric
+from looprop.metrics import MATTERS, REFERENCES, Comparison, Estimate, bootstrap_mean, compare_all, get_metric
 from looprop.models.cutting import Cut, cut_of
 from looprop.naming import split_name
 from looprop.running.parts import Row
@@ -38,13 +38,7 @@ class MethodSummary:
         for name, found in self.metrics.items():
             flat |= {name: found.mean, f"{name}-low": found.low, f"{name}-high": found.high}
             flat |= {f"{name}-n": found.count, f"{name}-undefined": found.undefined}
-        return flat | {
-            "cost": self.cost,
-            "seconds": self.seconds,
-            "flipped": self.flipped,
-            "errors": self.errors,
-            "notes": self.notes,
-        }
+        return flat | {name: getattr(self, name) for name in ("cost", "seconds", "flipped", "errors", "notes")}
 
 
 def summarise_rows(
@@ -96,11 +90,6 @@ def values_of(rows: Sequence[Row], metric: str) -> dict[str, list[float]]:
         by_example = {row["example"]: row[metric] for row in own}
         values[method] = [by_example.get(example, math.nan) for example in order]
     return values
-
-
-def is_reference(method: str, metric: Metric) -> bool:
-    """Is a method what this metric compares with?"""
-    return method in metric.needs
 
 
 def unmoved(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
@@ -211,10 +200,9 @@ def compare_methods(
     """
     if metric not in metrics:
         raise UnknownNameError("metric of this evaluation", metric, metrics)
-    values = {
-        method: own for method, own in values_of(rows, metric).items() if not is_reference(method, get_metric(metric))
-    }
-    return compare_all(values, higher_is_better=get_metric(metric).higher_is_better, seed=seed)
+    by = get_metric(metric)
+    values = {method: own for method, own in values_of(rows, metric).items() if method not in by.needs}
+    return compare_all(values, higher_is_better=by.higher_is_better, seed=seed)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""Data sets by name: SST-2 and IMDB here, MNIST in looprop.inputs.mnist; from a folder or from the hub.
+"""Texts by the name of a data set, from a folder or from the hub, or of a file. MNIST: looprop.inputs.mnist.
 
 Layout of the folder:
 
@@ -11,22 +11,82 @@ Sources: R. Socher et al., "Recursive Deep Models for Semantic Compositionality 
 A. Wang et al., "GLUE", 2019; A. L. Maas et al., "Learning Word Vectors for Sentiment Analysis", 2011.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from looprop.errors import DataError, UnknownNameError
+from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.inputs.examples import Dataset, Example, make_dataset
-from looprop.inputs.files import read_rows
-from looprop.inputs.mnist import Digits, load_mnist
-from looprop.inputs.sources import FOLDER_HINT, HUB, data_folder, hub_rows
-
-__all__ = ["FORMS", "LABELS", "SPLITS", "Digits", "load_dataset", "load_mnist"]
+from looprop.inputs.files import read_rows, read_texts
 
 LABELS = ("negative", "positive")
 SPLITS = {"sst2": ("dev", "train", "test"), "imdb": ("test", "train")}  # the default first
 TEXT_COLUMN = {"sst2": "sentence", "imdb": "text"}
 FORMS = ("glue", "sentences")
+DEMO = "demo"
+HUB = {"sst2": "stanfordnlp/sst2", "imdb": "stanfordnlp/imdb", "mnist": "ylecun/mnist"}
+HUB_SPLITS = {"dev": "validation"}
+FOLDER_HINT = "give a folder that holds sst2/, imdb/ and mnist/ as `folder` or in the environment variable LOOPROP_DATA"
+
+
+def read_data(
+    data: str | Path,
+    *,
+    split: str | None = None,
+    column: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    also: Sequence[str] = (),
+) -> Dataset:
+    """A data set by name, or the texts of a file (.txt, .csv, .tsv, .jsonl, .parquet); `limit` examples of it drawn by
+    `seed`.
+
+    data: "demo", "sst2", "imdb", or a file. split: the part of a named data set, as in `load_dataset`.
+    column: the column of the texts in a file, as in `read_texts`.
+    also: what the caller takes beside these, for the error of an unknown name.
+
+    >>> read_data("demo", limit=2).title
+    'demo/all (subset: 2 of 24)'
+    """
+    check_options(data, split=split, column=column)
+    if is_file(data):
+        return read_texts(data, column=column, limit=limit, seed=seed)
+    name = str(data)
+    if name == DEMO:
+        whole = demo_sentences()
+        return make_dataset(whole.name, whole.split, whole.examples, limit=limit, seed=seed)
+    if name not in SPLITS:
+        raise UnknownNameError("data set", name, (DEMO, *SPLITS, *also))
+    return load_dataset(name, split=split, limit=limit, seed=seed)
+
+
+def is_file(data: str | Path) -> bool:
+    """Whether this names a file, there or not, and no data set."""
+    return bool(Path(data).suffix) or Path(data).exists()
+
+
+def check_options(data: str | Path, *, split: str | None, column: str | None) -> None:
+    """Raise for what does not go with the data. The message begins with the name of the option."""
+    if split is not None and is_file(data):
+        raise InputError("split is for data sets by name, and this is a file")
+    if column is not None and not is_file(data):
+        raise InputError("column is for files, and this is the name of a data set")
+    if split is not None and str(data) == DEMO:
+        raise InputError(f"split is for {' and '.join(SPLITS)}: the demo sentences have none")
+
+
+def demo_sentences() -> Dataset:
+    """The 24 demo sentences, without labels: short, written for this project, each with what makes it hard (negation,
+    contrast, irony and so on), its kind, with which its id begins.
+
+    >>> len(demo_sentences())
+    24
+    """
+    with as_file(files("looprop") / "assets" / "demo.jsonl") as path:
+        rows = [row for _, row in read_rows(path, columns=("id", "text", "kind"))]
+    return make_dataset("demo", "all", [Example(row["id"], row["text"]) for row in rows])
 
 
 def load_dataset(
@@ -85,3 +145,29 @@ def _example(place: str, identifier: str, row: dict[str, Any], text_column: str)
         raise DataError(f"{place}: unknown label {label!r}; expected 0 (negative) or 1 (positive)")
     # GLUE's phrases end in a space, which is no part of the text.
     return Example(identifier, text.strip(), None if label is None else int(label))
+
+
+def data_folder(folder: str | Path | None = None) -> Path | None:
+    """The folder given, else that of LOOPROP_DATA, else None."""
+    given = folder or os.environ.get("LOOPROP_DATA") or None
+    if given is None:
+        return None
+    path = Path(given).expanduser()
+    if not path.is_dir():
+        raise DataError(f"{path}: no such folder; {FOLDER_HINT}")
+    return path
+
+
+def hub_rows(name: str, split: str) -> Any:
+    """The rows of a data set on the hub through the package `datasets`; the error names both ways to get them."""
+    try:
+        import datasets
+
+        return datasets.load_dataset(HUB[name], split=HUB_SPLITS.get(split, split))
+    except Exception as error:  # whatever goes wrong online, the way out is the same
+        reason = (str(error).strip() or "no reason given").splitlines()[0]
+        raise DataError(
+            f"{name}/{split}: no folder was given and the hub did not give {HUB[name]} ({type(error).__name__}: "
+            f"{reason}); "
+            f"{FOLDER_HINT}, or go online with the package `datasets` installed"
+        ) from error

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import DataError, UnknownNameError
+from looprop.inputs.datasets import data_folder, hub_rows
 from looprop.inputs.examples import draw
-from looprop.inputs.sources import data_folder, hub_rows
 from looprop.inputs.unpacking import Unpacked
 
 PREFIXES = {"train": "train", "test": "t10k"}

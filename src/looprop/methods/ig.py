@@ -99,7 +99,7 @@ class Line:
         # What the caller encoded in inference mode cannot be kept for a backward pass.
         inputs = {key: value.clone() if value.is_inference() else value for key, value in inputs.items()}
         with moved, self._fewer_rows(points.shape[:2], cut):
-            logits = subject.adapter.forward(inputs, positions=subject.target.positions)
+            logits = subject.adapter.logits(inputs, positions=subject.target.positions)
         return subject.target.value(logits[:count])
 
     def _fewer_rows(self, shape: torch.Size, cut: int) -> AbstractContextManager[object]:

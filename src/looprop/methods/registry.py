@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Method
-from looprop.methods.names import REGISTERED, SCORE_KINDS, check_name, method_names
+from looprop.methods.names import REGISTERED, SCORE_KINDS, method_names
 from looprop.naming import split_name
 
 MethodClass = TypeVar("MethodClass", bound=type[Method])
@@ -98,7 +98,9 @@ def method_class(name: str) -> type[Method]:
 
 @cache
 def _class_in_file(name: str) -> type[Method]:
-    module = import_module(f"looprop.methods.{check_name(name).replace('-', '_')}")
+    if name not in (names := method_names()):
+        raise UnknownNameError("method", name, names)
+    module = import_module(f"looprop.methods.{name.replace('-', '_')}")
     found = [one for one in vars(module).values() if isinstance(one, type) and vars(one).get("name") == name]
     if len(found) != 1:
         raise InputError(f"{module.__name__} must hold one class with name = {name!r}, got {len(found)}")
@@ -109,9 +111,10 @@ class Catalogue(Mapping[str, type[Method]]):
     """All methods by name, in the order in which they are shown: files of this folder, and those registered."""
 
     def __getitem__(self, name: str) -> type[Method]:
-        if name not in method_names():
-            raise KeyError(name)
-        return method_class(name)
+        try:
+            return method_class(name)
+        except UnknownNameError:
+            raise KeyError(name) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(method_names())

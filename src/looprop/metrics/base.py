@@ -7,7 +7,7 @@ A metric from outside the package calls `register` too.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -120,7 +120,7 @@ class Metric:
     needs: the fields of `Case` that must be filled in.
     function: the value of one case; NaN where it is undefined.
     flipped: whether a normalisation turned the sign of the value around (protocol="paper" only).
-    title: what tables call it, if not by its name.
+    title: what tables call it, if not by its name; label: what they call it.
     """
 
     name: str
@@ -131,11 +131,14 @@ class Metric:
     version: int = 1
     flipped: Callable[[Case], bool] = _never
     title: str = ""
+    label: str = field(init=False)
 
-    @property
-    def label(self) -> str:
-        """What tables call it."""
-        return self.title or self.name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.title or self.name)
+
+    def __reduce__(self) -> tuple[Any, ...] | str:
+        """A metric that is known by its name is sent to other processes by it: its functions may be local ones."""
+        return (get_metric, (self.name,)) if _METRICS.get(self.name) is self else super().__reduce__()
 
     def __call__(self, case: Case) -> float:
         missing = sorted(need for need in self.needs if getattr(case, need) is None)

@@ -347,8 +347,7 @@ class Adapter(ABC):
     def _count_attention(self, encoded: Encoded) -> tuple[int, int]:
         def count() -> tuple[int, int]:
             with self.traced(encoded.inputs) as traced:
-                sites = traced.tape.sites
-                return len(sites), sites[-1].layer if sites else 0
+                return traced.attention
 
         return self.ledger.once("attention", count)
 
@@ -405,6 +404,7 @@ class Adapter(ABC):
 
     def _find_answer_rows(self, encoded: Encoded) -> AnswerRows:
         with self.traced(encoded.inputs, record=True) as traced:
+            self.ledger.once("attention", lambda: traced.attention)
             site = traced.tape.sites[-1] if traced.tape.sites else None
             if site is None or site.output is None:
                 return AnswerRows(first=1)

@@ -24,9 +24,8 @@ def check_size(build: Callable[[], Any], name: str, *, bytes_per_number: int) ->
             model = build()
     except Exception:  # no way to make it so: what is wrong with it is said where it is loaded
         return
-    size = bytes_per_number * sum(parameter.numel() for parameter in model.parameters())
+    size, free = bytes_per_number * sum(parameter.numel() for parameter in model.parameters()), free_memory()
     MODEL_BYTES.check(size, f"the weights of {name} are too large", ModelError)
-    free = free_memory()
     if MODEL_BYTES.value is None and free is not None and size > free:
         raise ModelError(
             f"the weights of {name} take {size:,} bytes by its configuration, and {free:,} are free: a smaller model, "

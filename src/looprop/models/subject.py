@@ -220,6 +220,19 @@ class Subject:
         """The numbers of these rows."""
         return self.cache.read_out(self._read_out).rows
 
+    def rows_needed(self, keep: Tensor) -> Tensor:
+        """Rows that must be computed for each variant: the kept ones and those that the answer is read from, unless
+        that is a mean over those kept. (B, T)
+        """
+        needed = keep.clone()
+        if not self.answer_rows.everything:
+            needed[:, self.rows_read] = True
+        return needed
+
+    def count_rows(self, keep: Tensor) -> Tensor:
+        """How many rows each variant needs: (B, T) -> (B,)."""
+        return self.rows_needed(keep).sum(1)
+
     @property
     def reads_a_part(self) -> bool:
         """Is the answer read from a mean that leaves some rows out?"""

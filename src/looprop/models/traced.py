@@ -25,3 +25,9 @@ class Traced:
         """The target's value for each row, (B,); the engine does not look at how it is read off."""
         with unseen():
             return target.value(self.logits)
+
+    @property
+    def attention(self) -> tuple[int, int]:
+        """How many attention sites and attention layers the pass has met."""
+        sites = self.tape.sites
+        return len(sites), sites[-1].layer if sites else 0

@@ -20,34 +20,27 @@ def plain_runner(subject: Subject, removal: Removal) -> Runner:
     if removal not in adapter.removals:
         allowed = " or ".join(map(repr, adapter.removals))
         raise InputError(f"removal={removal!r} is not for {adapter.noun}, which take {allowed}")
-    if removal == "delete":
-        return without_padding(_deleted(subject), adapter, lambda keep: keep.sum(1))
-    if removal == "attention-mask":
-        run = _masked(subject) if adapter.takes_mask else _injected_mask(subject)
-    elif removal == "zero":
-        run = _zeroed(subject)
+    encoded = subject.encoded
+    if removal == "delete":  # those after it move up
+        left = _altered(
+            subject, lambda keep: adapter.collate([encoded.only(one.nonzero()[:, 0].tolist()) for one in keep])[0]
+        )
+        return without_padding(left, adapter, lambda keep: keep.sum(1))
+    if removal == "zero":  # an element of a tensor, or a patch of an image
+        run = _altered(subject, lambda keep: adapter.zeroed(encoded, keep))
+    elif removal != "attention-mask":  # by another token, which everybody still reads
+        token = adapter.token_id(removal)
+        run = _altered(subject, lambda keep: adapter.replaced(encoded, keep, token))
+    elif adapter.takes_mask:  # the paper's removal: its key is barred for every row, by the model's own mask
+        run = _altered(subject, lambda keep: adapter.masked(encoded, keep))
     else:
-        run = _replaced(subject, adapter.token_id(removal))
+        run = _injected_mask(subject)
     return without_padding(run, adapter)
 
 
-def _forward(subject: Subject, inputs: dict[str, Tensor]) -> Tensor:
-    return subject.adapter.logits(inputs, positions=subject.target.positions)
-
-
-def _masked(subject: Subject) -> Runner:
-    """The paper's removal: a removed token's key is barred for every row, by the model's own attention mask."""
-    return lambda keep: _forward(subject, subject.adapter.masked(subject.encoded, keep))
-
-
-def _zeroed(subject: Subject) -> Runner:
-    """A removed element of a tensor, or a removed patch of an image, is set to zero."""
-    return lambda keep: _forward(subject, subject.adapter.zeroed(subject.encoded, keep))
-
-
-def _replaced(subject: Subject, token: int) -> Runner:
-    """A removed token is replaced by another (mask or padding token), which everybody still reads."""
-    return lambda keep: _forward(subject, subject.adapter.replaced(subject.encoded, keep, token))
+def _altered(subject: Subject, alter: Callable[[Tensor], dict[str, Tensor]]) -> Runner:
+    """Run what is left of the input. alter: the inputs of the model from kept positions (B, T)."""
+    return lambda keep: subject.adapter.logits(alter(keep), positions=subject.target.positions)
 
 
 def _injected_mask(subject: Subject) -> Runner:
@@ -62,23 +55,13 @@ def _injected_mask(subject: Subject) -> Runner:
         before = adapter.leading_positions(encoded)  # class tokens that stand before the first patch
         barred = torch.cat([torch.zeros(len(keep), before, dtype=torch.bool, device=keep.device), ~keep], 1)
         with barring(barred) as mode:
-            logits = _forward(subject, adapter.whole(encoded, len(keep)))
+            logits = adapter.logits(adapter.whole(encoded, len(keep)), positions=subject.target.positions)
         if mode.met != layers:
             raise ModelError(
                 f"{mode.met} attention sites were masked and the model has {layers}: its attention is not understood; "
                 "give it an attention_mask argument, or use another removal"
             )
         return logits
-
-    return run
-
-
-def _deleted(subject: Subject) -> Runner:
-    """A removed token is cut out: those after it move up."""
-
-    def run(keep: Tensor) -> Tensor:
-        left = [subject.encoded.only(kept.nonzero()[:, 0].tolist()) for kept in keep]
-        return _forward(subject, subject.adapter.collate(left)[0])
 
     return run
 

@@ -1,8 +1,11 @@
 """Running many variants of one input, in batches that fit."""
 
-from collections.abc import Callable, Iterator
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -10,11 +13,9 @@ from torch import Tensor
 from looprop.errors import LoopropError, ModelError
 from looprop.intercept.program import paths
 from looprop.models.adapter import Removal
-from looprop.models.checking import out_of_memory
+from looprop.models.checking import no_memory, out_of_memory
 from looprop.models.subject import Subject
-from looprop.removal.batching import fill, pack, run_halving
 from looprop.removal.plain import Runner, plain_runner
-from looprop.removal.shortcuts.choose import Shortcut
 from looprop.removal.trust import (
     Disagreement,
     batch_limit,
@@ -25,8 +26,15 @@ from looprop.removal.trust import (
     same_path_when_shorter,
 )
 
+if TYPE_CHECKING:
+    from looprop.removal.shortcuts.choose import Shortcut
+
 # Positions per batch: enough to fill the matrix products; on a CPU few enough for its caches.
 ON_CPU, ELSEWHERE = 1024, 16_384
+# A batch of this share of the budget fills the matrix products; from there on, shorter work waits for the next batch.
+FULL = 1 / 4
+# How much shorter, as a share of the longest of the batch: less padding is worth more than one batch less.
+SHORTER = 15 / 16
 
 
 class Variants:
@@ -40,11 +48,8 @@ class Variants:
         self.device = next(iter(subject.encoded.inputs.values())).device
         usual = ON_CPU if self.device.type == "cpu" else ELSEWHERE
         self.batch_positions = batch_positions or min(usual, batch_limit(subject.adapter) or usual)
+        self.length = subject.adapter.batch_positions(subject.encoded)
         self.plain: Runner = plain_runner(subject, removal)
-
-    def totals(self, parts: Tensor) -> Tensor:
-        """The target's values from their parts: (M, P) -> (M,)."""
-        return self.subject.target.total(parts)
 
     def run_plainly(self, rows: Tensor) -> Tensor:
         """By plain removal; one by one where a model does not take a batch of variants."""
@@ -146,8 +151,7 @@ class Variants:
             # What is cut out leaves different lengths: never one batch, since padding may reach a model's answer.
             return self._packed(lengths, lengths)
         if shortcut is None:
-            lengths = [self.subject.adapter.batch_positions(self.subject.encoded)] * len(rows)
-            return self._packed(lengths, [0] * len(rows))
+            return self._packed([self.length] * len(rows), [0] * len(rows))
         lengths = shortcut.lengths(rows).tolist()
         if not shortcut.padded:
             return list(fill(lengths, self.batch_positions))
@@ -163,3 +167,63 @@ class Variants:
             own = [i for i, of in enumerate(apart) if of == value]
             batches += [[own[b] for b in batch] for batch in pack([lengths[i] for i in own], self.batch_positions)]
         return batches
+
+
+def pack(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Indices in batches of at most `budget` positions, padding included; longest first, so that neighbours are of like
+    length.
+
+    >>> list(pack([3, 5, 1, 4], budget=8))
+    [[1], [3], [0], [2]]
+    >>> list(pack([1, 2, 1, 2], budget=16))
+    [[1, 3], [0, 2]]
+    """
+    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+    batch: list[int] = []
+    for i in order:
+        if batch:
+            longest = lengths[batch[0]]
+            full = len(batch) * longest >= FULL * budget and lengths[i] < SHORTER * longest
+            if full or (len(batch) + 1) * longest > budget:
+                yield batch
+                batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def fill(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """The same without padding: batches whose lengths add up to at most `budget`; longest first.
+
+    >>> list(fill([3, 5, 1, 4], budget=8))
+    [[1], [3, 0, 2]]
+    """
+    batch: list[int] = []
+    total = 0
+    for i in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        if batch and total + lengths[i] > budget:
+            yield batch
+            batch, total = [], 0
+        batch.append(i)
+        total += lengths[i]
+    if batch:
+        yield batch
+
+
+def run_halving(
+    batch: list[int], run: Callable[[list[int]], Tensor], halved: Callable[[int], None] = lambda rows: None
+) -> Tensor:
+    """Run a batch; when memory runs out, run its halves, down to single rows. Never a wrong or missing row.
+
+    halved: is told how many rows are tried next.
+    """
+    try:
+        return run(batch)
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        if len(batch) == 1:
+            raise no_memory() from error
+    middle = len(batch) // 2
+    halved(middle)
+    return torch.cat([run_halving(batch[:middle], run, halved), run_halving(batch[middle:], run, halved)])

@@ -1,6 +1,5 @@
 """Features against the tokens of an answer: what each part of a prompt did for each token that was said."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,11 +8,10 @@ from numpy.typing import NDArray
 from looprop.display.data import number
 from looprop.errors import InputError
 from looprop.inputs.splitting import part_of
-from looprop.result.base import Result
 from looprop.result.codec import Count, Matrix
 from looprop.result.explanation import Explanation
-from looprop.result.prompt_views import has_prompt, prompt_html
-from looprop.result.writers import Record
+from looprop.result.views import has_prompt, prompt_html
+from looprop.result.writers import Record, Result
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,30 +101,3 @@ class ExplanationMatrix(Result):
         if not has_prompt(self.explanation):
             return None  # a notebook shows the text
         return prompt_html(self.explanation, self.matrix.tolist(), framed=True)
-
-
-def matrix_of(
-    columns: Sequence[Explanation],
-    answer: str,
-    tokens: Sequence[str],
-    spans: Sequence[tuple[int, int]],
-    logprobs: Sequence[float],
-    *,
-    cost: float,
-    seconds: float = 0.0,
-) -> ExplanationMatrix:
-    """From one explanation for each token: scores and times add up. cost: of all of them together. seconds: of what was
-    computed before them, for all of them.
-    """
-    matrix = np.stack([column.scores for column in columns], 1)
-    whole = replace(
-        columns[0],
-        scores=matrix.sum(1),
-        output=float(sum(logprobs)),
-        target=answer,
-        label=answer,
-        residual=None if columns[0].residual is None else sum(column.residual or 0.0 for column in columns),
-        cost=cost,
-        seconds=seconds + sum(column.seconds for column in columns),
-    )
-    return ExplanationMatrix(whole, matrix, answer, tuple(tokens), tuple(spans), tuple(logprobs))

@@ -9,9 +9,8 @@ import numpy as np
 from looprop.display.data import Cell, Column, number, visible
 from looprop.display.html import card, facts, fragment, page, paragraph, table
 from looprop.errors import InputError
-from looprop.result.base import Result
 from looprop.result.codec import Count, Positive, Vector
-from looprop.result.writers import Record
+from looprop.result.writers import Record, Result
 
 SHOWN = 12
 """So many of the strongest pairs are shown; files have all of them."""
@@ -121,11 +120,12 @@ class Interactions(Result):
     def table(self, count: int = SHOWN) -> tuple[list[Column], list[list[str | Cell]]]:
         """The strongest pairs as columns and cells, for pages and terminals."""
         columns = [Column("pair"), Column("interaction", bars=True, tip="f(x) - f(-i) - f(-j) + f(-ij)")]
-        columns += [
-            Column("1st gone", tip="what is lost without the first"),
-            Column("2nd gone", tip="without the second"),
-        ]
-        columns += [Column("both gone", tip="without both"), Column("they")]
+        tips = {
+            "1st gone": "what is lost without the first",
+            "2nd gone": "without the second",
+            "both gone": "without both",
+        }
+        columns += [*(Column(name, tip=tip) for name, tip in tips.items()), Column("they")]
         rows: list[list[str | Cell]] = []
         for i, j in self.strongest(count):
             effects = (self[i, j], float(self.effects[i]), float(self.effects[j]), self.together(i, j))

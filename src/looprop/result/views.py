@@ -1,12 +1,14 @@
 """What is shown of explanations: their headline and facts, their features as a strip, several of them side by side."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from looprop.display.data import Picture, Strip, chance, number
 from looprop.display.headline import headline, residual_said
+from looprop.display.prompts import PromptView, Said, Section, prompt_frame, prompt_page
+from looprop.display.prompts import shortened as in_short
 from looprop.display.strips import View
 from looprop.errors import DataError
 from looprop.naming import split_name
@@ -17,12 +19,16 @@ if TYPE_CHECKING:
 
 LONGEST = 140
 """At most so many characters of a text stand in a subtitle."""
+LOST_WITHOUT = frozenset({"loo", "looprop", "coarse-to-fine"})
+"""Methods whose score is what the answer's log-probability loses when a feature goes."""
+Scores = Sequence[Sequence[float]]
+"""One row per feature, of one number or one per token of the answer."""
 MOST_PATCHES = 4096
 """Of an image, in a row or a column."""
 
 
-def strip_of(e: "Explanation", *, r: float | None = None) -> Strip:
-    """The features of an explanation; `r` is its correlation with leave-one-out."""
+def strip_of(e: "Explanation", *, facts: Sequence[tuple[str, str]] | None = None, **more: Any) -> Strip:
+    """The features of an explanation. facts: what is printed beside them, by default all there is; more: of `Strip`."""
     count = len(e.features)
     return Strip(
         features=e.features,
@@ -31,20 +37,20 @@ def strip_of(e: "Explanation", *, r: float | None = None) -> Strip:
         joined=[False, *(_continues(e, i) for i in range(1, count))] if count else [],
         breaks=[0, *(_breaks(e, i) for i in range(1, count))] if "\n" in e.text and count else (),
         outside_scale=frozenset(i for i, outside in enumerate(e.outside_scale) if outside),
-        name=e.method,
-        facts=_facts(e),
-        r=r,
+        facts=_facts(e) if facts is None else facts,
         known=e.check.known if e.check is not None and not e.check.itself else {},
         verdict="" if e.check is None else e.check.verdict,
         alike=e.details.get("kind") not in ("weight", "none"),
         picture=_picture(e.details.get("picture"), count),
+        **{"name": e.method, **more},
     )
 
 
-def view_of(e: "Explanation", *, r: float | None = None) -> View:
-    """Tokens and, where words have several pieces, words."""
-    words = e.words()
-    return View(strip_of(e, r=r), strip_of(words, r=r) if len(words.features) < len(e.features) else None)
+def view_of(e: "Explanation", **more: Any) -> View:
+    """Tokens and, where words have several pieces, words. more: of `Strip`."""
+    tokens, words = strip_of(e, **more), e.words()
+    shorter = len(words.features) < len(e.features)
+    return View(tokens, strip_of(words, **{**more, "facts": tokens.facts}) if shorter else None)
 
 
 def title_of(e: "Explanation") -> str:
@@ -158,6 +164,8 @@ def _breaks(e: "Explanation", i: int) -> int:
 
 def _picture(given: Any, features: int) -> Picture | None:
     """The image of an explanation; None where there is none, or what a file says of it is none."""
+    if given is None:
+        return None
     try:
         drawn = from_data(Picture, given)
     except DataError:
@@ -189,9 +197,7 @@ def compared(group: Sequence["Explanation"], *, models: bool) -> list[View]:
         facts += [("removes by", str(e.details["removal"]))] if len(removals) > 1 and "removal" in e.details else []
         name = f"{e.method} · {e.model}" if models and e.model else e.method
         by = str(loo.details.get("removal", "")) if loo is not None and len(removals) > 1 else ""
-        shown: dict[str, Any] = {"facts": facts, "r_shapley": r_shapley, "name": name, "removal": by}
-        view = view_of(e, r=r)
-        views.append(View(replace(view.tokens, **shown), view.words and replace(view.words, **shown)))
+        views.append(view_of(e, facts=facts, r=r, r_shapley=r_shapley, name=name, removal=by))
     return views
 
 
@@ -221,3 +227,52 @@ def other_removal(e: "Explanation", group: Sequence["Explanation"]) -> str:
 def nothing_matters(group: Sequence["Explanation"]) -> bool:
     """Has a check of any of these found that no feature matters by itself?"""
     return any(e.check is not None and e.check.matters is False for e in group)
+
+
+# ----- a prompt with its answer
+
+
+def has_prompt(e: "Explanation") -> bool:
+    """Do the details of an explanation hold an answer and the layout of its prompt?"""
+    return isinstance(e.details.get("prompt"), Mapping) and isinstance(e.details.get("answer"), Mapping)
+
+
+def prompt_html(e: "Explanation", scores: Scores | None = None, *, framed: bool = False) -> str:
+    """The page, or the frame of a notebook. scores: by default those of the explanation."""
+    view = prompt_view(e, scores)
+    title = f"What made the model say “{in_short(e.label.strip())}”?"
+    footer = "Scores are in log-probability: above zero speaks for the answer. What is dimmed was always kept."
+    return prompt_frame(title, view) if framed else prompt_page(title, view, footer=footer)
+
+
+def prompt_view(e: "Explanation", scores: Scores | None = None) -> PromptView:
+    """What is shown of these scores, by default those of the explanation."""
+    laid, answer = e.details["prompt"], e.details["answer"]
+    start, stop = answer.get("part", (0, len(answer["tokens"])))
+    others = answer.get("alternatives") or [[]] * len(answer["tokens"])
+    tokens = [
+        Said(token, math.nan if logprob is None else logprob, [(word, value) for word, value in place if word != token])
+        for token, logprob, place in list(zip(answer["tokens"], answer["logprobs"], others, strict=True))[start:stop]
+    ]
+    turns, documents = ([Section(*part) for part in laid.get(kind, ())] for kind in ("turns", "documents"))
+    levels, unopened = e.details.get("levels") or (), e.details.get("not_opened") or {}
+    notes = {
+        i: f"{levels[i]} as a whole, not looked into: {unopened[str(i)]}"
+        for i in range(min(len(e.features), len(levels)))
+        if str(i) in unopened
+    }
+    effects = split_name(e.method)[0] in LOST_WITHOUT
+    shown = e.scores[:, None].tolist() if scores is None else scores
+    return PromptView(e.text, e.offsets, e.features, shown, tokens, turns, documents, effects, _prompt_facts(e), notes)
+
+
+def _prompt_facts(e: "Explanation") -> list[tuple[str, str]]:
+    pairs = [
+        ("model", e.model),
+        ("method", e.method),
+        ("log-probability of the answer", number(e.output)),
+        ("cost", f"{number(e.cost, signed=False)} forward passes" if e.cost > 0 else ""),
+        ("time", f"{e.seconds:.1f} s" if e.seconds > 0 else ""),
+        ("interrupted", str(e.details.get("interrupted") or "")),
+    ]
+    return [(name, value) for name, value in pairs if value]

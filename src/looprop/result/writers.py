@@ -1,4 +1,4 @@
-"""What results are saved as: one table of writers by file ending.
+"""What all results do: to plain data and back, to pandas, and to files by one table of writers.
 
 A result class has views: `to_dict` (plain data), `records` (rows of a table), `page` (HTML) and `figure` (matplotlib).
 A class that has a view is saved in every format that is made of it, so that a new format is one function of a view:
@@ -13,9 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from looprop.files import file_kind, to_json, write_whole
+from looprop.files import check_folder_place, check_place, file_kind, read_json, to_json, write_whole
+from looprop.result.codec import from_data, to_data
+
+if TYPE_CHECKING:
+    import pandas
 
 Record = Mapping[Any, Any]
 """One row of a table: plain values by the names of their columns."""
@@ -32,12 +36,6 @@ class Writer:
 def endings(kind: type) -> tuple[str, ...]:
     """The endings of the files that a result class is saved as."""
     return tuple(ending for ending, known in WRITERS.items() if hasattr(kind, known.view))
-
-
-def write(result: object, path: str | os.PathLike[str]) -> Path:
-    """Write a result in the format of the file's ending, all of it or nothing; returns the path."""
-    known = WRITERS[file_kind(path, endings(type(result)))]
-    return write_whole(path, known.to_bytes(getattr(result, known.view)()))
 
 
 def columns_of(rows: Sequence[Record]) -> dict[Any, list[Any]]:
@@ -89,3 +87,85 @@ WRITERS: dict[str, Writer] = {
     ".pdf": Writer("figure", partial(_to_picture, kind="pdf")),
 }
 """By file ending."""
+
+
+class Result:
+    """A dataclass that is saved under the name and version of its schema.
+
+    NAMES: of fields that plain data call otherwise. APART: fields that are kept in files of their own. DERIVED: entries
+    of the plain data that are written for readers, and computed anew when they are read.
+    """
+
+    SCHEMA: ClassVar[str]
+    VERSION: ClassVar[int] = 1
+    NAMES: ClassVar[Mapping[str, str]] = {}
+    APART: ClassVar[tuple[str, ...]] = ()
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, with the name and version of the schema; NaN becomes None."""
+        return to_data(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], **apart: Any) -> Self:
+        """The inverse of `to_dict`; anything else raises a DataError that says what is wrong. apart: the fields of
+        `APART`.
+        """
+        return from_data(cls, data, **apart)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write one file in the format of its ending, all of it or nothing; returns the path. A wrong ending raises an
+        InputError that lists those there are.
+        """
+        writer = WRITERS[file_kind(path, endings(type(self)))]
+        return write_whole(path, writer.to_bytes(getattr(self, writer.view)()))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote as .json."""
+        return cls.from_dict(read_json(path))
+
+    def records(self) -> Sequence[Record]:
+        """The rows of its table, as plain values by column: what .csv and .parquet hold."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The records as a pandas table; whole numbers of which some are unknown are of type Int64."""
+        import pandas
+
+        columns = columns_of(self.records())
+        some_unknown = {name for name, values in columns.items() if set(map(type, values)) == {int, type(None)}}
+        return pandas.DataFrame(
+            {name: pandas.array(v, dtype="Int64") if name in some_unknown else v for name, v in columns.items()}
+        )
+
+
+class FolderResult(Result):
+    """A result that is saved as one file, or whole in a folder, which can be loaded again."""
+
+    @classmethod
+    def is_one_file(cls, path: str | os.PathLike[str]) -> bool:
+        """Is that the name of a single file, and not of a folder?"""
+        return Path(path).suffix.lower() in endings(cls)
+
+    @classmethod
+    def check_place(cls, path: str | os.PathLike[str]) -> None:
+        """Raise now if `save` could not write there later."""
+        (check_place if cls.is_one_file(path) else check_folder_place)(path)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write one file if the name has an ending of one: a page (.html), the rows (.csv, .parquet) or everything else
+        (.json). Any other name is a folder, which is made if need be, holds all of it and can be loaded again. Returns
+        the path.
+        """
+        if self.is_one_file(path):
+            return super().save(path)
+        place = Path(path)
+        check_folder_place(place)
+        place.mkdir(parents=True, exist_ok=True)
+        self.fill(place)
+        return place
+
+    def fill(self, folder: Path) -> None:
+        """Write everything into a folder."""
+        raise NotImplementedError

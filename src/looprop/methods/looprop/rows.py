@@ -14,10 +14,10 @@ from looprop.intercept.rows import Kept, carrying
 from looprop.methods.looprop.first_order import FirstOrder
 from looprop.models.agreement import AGREEMENT, rounding
 from looprop.models.subject import Subject
-from looprop.removal.batching import run_halving
 from looprop.removal.plain import plain_runner
 from looprop.removal.trust import Disagreement, drawn, guarded, program
 from looprop.removal.value import SetFunction
+from looprop.removal.variants import run_halving
 
 # Scores (variants x heads x rows x positions), and rows in all, that one batch may hold.
 SCORES = 16_000_000

@@ -10,12 +10,12 @@ from torch import Tensor
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.checking import out_of_memory
 from looprop.models.subject import Subject
-from looprop.removal.batching import run_halving
 from looprop.removal.plain import Runner, without_padding
 from looprop.removal.shortcuts.biases import recorded_biases
-from looprop.removal.shortcuts.dropped import can_drop, dropped_rows, dropped_texts, rows_needed
+from looprop.removal.shortcuts.dropped import can_drop, dropped_rows, dropped_texts
 from looprop.removal.shortcuts.packed import packed_rows, packed_texts
 from looprop.removal.trust import FEW_VARIANTS, allowed_error, allows, attention_sites_of, program
+from looprop.removal.variants import run_halving
 
 # On fewer positions there is nothing to gain, and too little to prove anything by.
 SHORTEST = 4
@@ -53,7 +53,7 @@ def _ways(subject: Subject) -> Iterator[Shortcut]:
     """Those that may hold, quickest first."""
     if subject.length < SHORTEST or not can_drop(subject) or subject.reads_a_part:
         return
-    sites, own = attention_sites_of(subject), partial(_count_rows, subject)
+    sites, own = attention_sites_of(subject), subject.count_rows
     found = program(subject)
     # What values decide may be decided otherwise in a variant that nobody tried; and what token ids decide, on the next
     # input: that is seen by checking each, which short inputs do not pay for.
@@ -82,10 +82,6 @@ def _prefix(subject: Subject, cut: int) -> Shortcut:
     lengths = partial(rows_left, subject)
     runner = without_padding(PrefixSharing(subject, sites=cut), subject.adapter, lengths)
     return Shortcut(f"prefix, cut at {cut}", runner, lengths, columns=True)
-
-
-def _count_rows(subject: Subject, keep: Tensor) -> Tensor:
-    return rows_needed(subject, keep).sum(1)
 
 
 def agrees(subject: Subject, runner: Runner, plain: Runner) -> bool:

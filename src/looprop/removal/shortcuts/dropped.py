@@ -31,16 +31,6 @@ def can_drop(subject: Subject) -> bool:
     return window is None or subject.length <= window
 
 
-def rows_needed(subject: Subject, keep: Tensor) -> Tensor:
-    """Rows that must be computed for each variant: the kept ones and those that the answer is read from, unless that is
-    a mean over those kept. (B, T)
-    """
-    needed = keep.clone()
-    if not subject.answer_rows.everything:
-        needed[:, subject.rows_read] = True
-    return needed
-
-
 def fewer_rows(
     subject: Subject, sites: int, index: Tensor, attend: Callable[[AttentionCall, bool], Tensor] | None = None
 ) -> AbstractContextManager[object]:
@@ -63,7 +53,7 @@ def dropped_rows(subject: Subject, *, sites: int = 0, biases: Sequence[SiteBias]
 
     def run(keep: Tensor) -> Tensor:
         count = len(keep)
-        index, present = gathered(rows_needed(subject, keep), left=bool(subject.answer_rows.last))
+        index, present = gathered(subject.rows_needed(keep), left=bool(subject.answer_rows.last))
         if sites and 1 < count == index.shape[1]:
             # As many variants as rows: in a model with time first, one could be taken for the other.
             keep, index, present = (torch.cat([x, x[:1]]) for x in (keep, index, present))
@@ -80,7 +70,7 @@ def dropped_texts(texts: Sequence[tuple[Subject, Tensor]], *, sites: int = 0) ->
     """The same for variants of several texts of one model and one place to read from, in one batch."""
     first = texts[0][0]
     adapter, left = first.adapter, bool(first.answer_rows.last)
-    found = [gathered(rows_needed(subject, keep), left=left) for subject, keep in texts]
+    found = [gathered(subject.rows_needed(keep), left=left) for subject, keep in texts]
     longest, wide = max(index.shape[1] for index, _ in found), max(keep.shape[1] for _, keep in texts)
     parts: list[dict[str, Tensor]] = []
     indices, holds = [], []

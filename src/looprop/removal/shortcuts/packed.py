@@ -12,7 +12,6 @@ from looprop.errors import ModelError
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.fewer_rows import FewerRowsMode
 from looprop.models.subject import Subject
-from looprop.removal.shortcuts.dropped import rows_needed
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def packed_rows(subject: Subject, *, sites: int) -> Callable[[Tensor], Tensor]:
 def packed_texts(texts: Sequence[tuple[Subject, Tensor]], *, sites: int) -> list[Tensor]:
     """The same for variants of several texts of one model, all in one long row: the logits (B, 1, C) of each."""
     adapter, longest = texts[0][0].adapter, max(keep.shape[1] for _, keep in texts)
-    needed = torch.cat([pad(rows_needed(subject, keep), (0, longest - keep.shape[1])) for subject, keep in texts])
+    needed = torch.cat([pad(subject.rows_needed(keep), (0, longest - keep.shape[1])) for subject, keep in texts])
     lengths, barred = needed.sum(1).tolist(), [out for _, keep in texts for out in (~keep[:, 0]).tolist()]
     order = sorted(range(len(needed)), key=lambda i: (lengths[i], barred[i]))
     blocks: list[Block] = []

@@ -9,7 +9,7 @@ from transformers.cache_utils import DynamicLayer
 
 from looprop.intercept.attention import AttentionCall
 from looprop.models.subject import Subject
-from looprop.removal.shortcuts.dropped import fewer_rows, gathered, rows_needed
+from looprop.removal.shortcuts.dropped import fewer_rows, gathered
 
 # Rows of one block of attention.
 BLOCK = 128
@@ -76,7 +76,7 @@ def shared_prefix(subject: Subject, keep: Tensor) -> Tensor:
 
 def rows_left(subject: Subject, keep: Tensor) -> Tensor:
     """How many rows each variant has to compute for itself. (B, T) -> (B,)"""
-    return rows_needed(subject, keep).sum(1) - shared_prefix(subject, keep)
+    return subject.count_rows(keep) - shared_prefix(subject, keep)
 
 
 class PrefixSharing:
@@ -95,7 +95,7 @@ class PrefixSharing:
             shared = shared.min().expand(len(keep))
         longest = int(shared.max())
         before = torch.arange(keep.shape[1], device=keep.device)[None] < shared[:, None]  # (B, T)
-        index, present = gathered(rows_needed(subject, keep) & ~before, left=True)
+        index, present = gathered(subject.rows_needed(keep) & ~before, left=True)
         if self.sites and 1 < count == index.shape[1]:
             # As many variants as rows: in a model with time first, one could be taken for the other.
             keep, before, index, present = (torch.cat([x, x[:1]]) for x in (keep, before, index, present))

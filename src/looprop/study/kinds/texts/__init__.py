@@ -8,9 +8,9 @@ from typing import Any
 
 from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.evaluation.example import Task, evaluate_example
-from looprop.evaluation.known import KnownReference, known_loo
+from looprop.evaluation.references import KnownReference, known_loo
 from looprop.evaluation.setup import Setup
-from looprop.inputs.datasets import load_dataset
+from looprop.inputs import load_dataset
 from looprop.inputs.examples import Dataset, make_dataset
 from looprop.inputs.files import read_texts
 from looprop.models.adapter import Adapter

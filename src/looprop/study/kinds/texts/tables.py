@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from looprop.display.data import number
 from looprop.evaluation.result import Evaluation
-from looprop.evaluation.summary import MethodSummary, is_reference, notes_of
+from looprop.evaluation.summary import MethodSummary, notes_of
 from looprop.metrics import get_metric
 from looprop.naming import split_name
 from looprop.study.claims import OF_TEXTS, PAPER_LAYERS, published
@@ -94,7 +94,7 @@ def _published(run: Run, method: str) -> dict[str, float]:
 def _best(evaluation: Evaluation, methods: Sequence[str], metric: str) -> str | None:
     """The best of these methods; leave-one-out takes no part where it is itself the reference."""
     sign = 1 if get_metric(metric).higher_is_better else -1
-    rivals = [m for m in methods if not is_reference(m, get_metric(metric))]
+    rivals = [m for m in methods if m not in get_metric(metric).needs]
     means = {m: sign * evaluation[m].metrics[metric].mean for m in rivals}
     defined = {m: mean for m, mean in means.items() if not math.isnan(mean)}
     return max(defined, key=lambda m: defined[m]) if defined else None

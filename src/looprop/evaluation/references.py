@@ -1,7 +1,9 @@
-"""References of an example from an earlier run: the most expensive part of an evaluation, and the same whatever is
-compared with them.
+"""What all methods on one example are measured with: the references, what is left when every feature is gone, the
+limits of its removal curves, and random sets of features. Computed once, and only what the metrics need; references may
+also be known from an earlier run.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,15 +12,75 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import InputError
-from looprop.methods.parts.players import players_of
+from looprop.evaluation.setup import Setup
+from looprop.games.orders import Limits, order_limits
+from looprop.measure import Measured
+from looprop.methods.parts.players import Players, players_of
+from looprop.metrics import matters, removal_sets
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
 from looprop.removal.value import SetFunction
+from looprop.running.parts import Row
 
 # Two machines round differently, by this at most, relative to the size of the values.
 ROUNDING = 1e-4
 # Of leave-one-out the largest value and so many others are computed again.
 PROBES = 2
+
+
+def measure_common(
+    subject: Subject, grouped: Subject, setup: Setup, loo: Measured, shapley: Measured | None = None
+) -> tuple[dict[str, Any], Row]:
+    """What the metrics of a setup need beside a method's own scores, as fields of a `Case` and as columns of a row; of
+    Shapley values, limits and random sets only what a metric asks for. grouped: the subject in the features of the
+    curves.
+    """
+    before, special = _computed(subject), np.array(subject.special)
+    own = _players(subject, setup)
+    game = own if grouped.features == subject.features else _players(grouped, setup)
+    plays = np.zeros(len(grouped.features), dtype=bool)
+    if game is not None:
+        plays[game.players] = True
+    case: dict[str, Any] = {"special": special, "plays": plays}
+    limits: Row = {}
+    if "aopc_limits" in setup.needs:
+        found = Limits(0.0, 0.0, (), (), exact=True) if game is None else order_limits(game, len(game))
+        case["aopc_limits"] = np.array([found.worst, found.best])
+        limits = {"aopc_best": found.best, "aopc_worst": found.worst, "limits_exact": found.exact}
+    if "removed_drops" in setup.needs:
+        removed = removal_sets(plays, seed=setup.seed)
+        drops = np.zeros(0) if game is None or not len(removed) else grouped.output - game.value(~removed)
+        case |= {"removed": removed, "removed_drops": drops}
+    # No column of a row: its last bits depend on what rode in the same batch.
+    nothing = None if own is None else float(own(np.zeros((1, len(own)), dtype=bool))[0])
+    cost = loo.cost + (0.0 if shapley is None else shapley.cost) + _computed(subject) - before
+
+    def columns(name: str, reference: Measured, more: Row) -> Row:
+        scores = case[name] = reference.scores
+        assert scores is not None
+        matter = None if nothing is None else matters(scores, whole=subject.output, nothing=nothing, special=special)
+        return {name: scores.tolist(), **more, f"{name}_matters": matter}
+
+    row = columns("loo", loo, {"reference_cost": cost})
+    if shapley is not None:
+        error = float(shapley.details.get("largest_error", math.nan))
+        row |= columns("shapley", shapley, {"shapley_error": error})
+    return case, row | limits
+
+
+def _computed(subject: Subject) -> int:
+    return sum(values.computed for values in subject.cache.values.values())
+
+
+def _players(subject: Subject, setup: Setup) -> Players | None:
+    """The game of a subject; None where every feature always stays."""
+    try:
+        return players_of(subject, removal=setup.removal)
+    except InputError:
+        return None
+
+
+# ----- references from an earlier run
 
 
 class WrongReference(InputError):
@@ -41,28 +103,21 @@ class KnownReference:
 
 def known_loo(rows: Iterable[Mapping[str, Any]]) -> dict[str, KnownReference]:
     """Leave-one-out by example, from the rows of a run; examples on which it failed are left out."""
-    return {
-        row["example"]: KnownReference(
-            np.array(row["scores"]), row["target"], float(row["output"]), float(row["cost"]), float(row["seconds"])
-        )
-        for row in rows
-        if row["method"] == "loo" and not row["error"]
-    }
+    own = (row for row in rows if row["method"] == "loo" and not row["error"])
+    return {row["example"]: _known(row, row["scores"], row["cost"], float(row["seconds"])) for row in own}
 
 
 def known_shapley(rows: Iterable[Mapping[str, Any]]) -> dict[str, KnownReference]:
     """Shapley values by example, from the rows of a run that had them for its reference."""
+    own = (row for row in rows if row.get("shapley") and not row["error"])
     return {
-        row["example"]: KnownReference(
-            np.array(row["shapley"]),
-            row["target"],
-            float(row["output"]),
-            float(row["reference_cost"]),
-            error=float(row["shapley_error"]),
-        )
-        for row in rows
-        if row.get("shapley") and not row["error"]
+        row["example"]: _known(row, row["shapley"], row["reference_cost"], math.nan, float(row["shapley_error"]))
+        for row in own
     }
+
+
+def _known(row: Mapping[str, Any], scores: Any, cost: float, *more: float) -> KnownReference:
+    return KnownReference(np.array(scores), row["target"], float(row["output"]), float(cost), *more)
 
 
 def learn_known(subject: Subject, known: KnownReference, removal: Removal | None) -> None:
