@@ -71,7 +71,8 @@ def ask(
         try:
             attributions = method.attribute(subjects)
             for subject in {(id(s.adapter), s.prediction.version): s for s in subjects}.values():
-                check_version(subject)
+                if subject.adapter.version != subject.prediction.version:
+                    check_version(subject)
         except STOPS:
             raise
         except catch as error:

@@ -40,33 +40,19 @@ _ENTRIES = 2
 # Numbers up to this stand for themselves.
 _SMALL = 2
 
-_listeners: ContextVar[list[int] | None] = ContextVar("listeners", default=None)
+LISTENING: ContextVar[list[int] | None] = ContextVar("listening", default=None)
+"""Where the paths of forward passes are noted, while somebody listens."""
 
 
 @contextmanager
 def paths() -> Iterator[list[int]]:
     """The paths of all forward passes inside, one after the other; 0 where one is not known."""
     found: list[int] = []
-    token = _listeners.set(found)
+    token = LISTENING.set(found)
     try:
         yield found
     finally:
-        _listeners.reset(token)
-
-
-@contextmanager
-def path_noted(inputs: Mapping[str, Any], *, compiled: bool) -> Iterator[None]:
-    """The path of the forward pass inside is noted, where somebody listens."""
-    found = _listeners.get()
-    if found is None:
-        yield
-    elif compiled:  # it would be compiled again for a mode that looks on
-        yield
-        found.append(0)
-    else:
-        with PathMode(inputs) as mode:
-            yield
-        found.append(mode.path)
+        LISTENING.reset(token)
 
 
 class PathMode(InterceptMode):

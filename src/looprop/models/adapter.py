@@ -7,48 +7,36 @@ can be altered (masked, zeroed, replaced, some rows only, moved along a line), w
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
 from looprop.errors import InputError, LoopropError, ModelError
-from looprop.intercept.attention import heads_of_one
-from looprop.intercept.program import path_noted, paths
-from looprop.models.agreement import rounding
-from looprop.models.answer_rows import AnswerRows, answer_rows_of
+from looprop.intercept.program import LISTENING, PathMode
+from looprop.models.answer_rows import AnswerRows
 from looprop.models.checking import RAISED, check_model, named_failure
 from looprop.models.encoded import Encoded
 from looprop.models.ledger import BATCHES, PADDING, SHORTEST_PROOF, Ledger, ledger_of
+from looprop.models.origin import Origin
 from looprop.models.positions import Positions, positions_of
 from looprop.models.prediction import Prediction, Resolved
 from looprop.models.target import TargetLike, labels_of, resolve_target
 from looprop.models.traced import Traced
-from looprop.models.version import Place, Version, states, version_of
+from looprop.models.trying import answers_alike_with_padding, find_answer_rows, settled
+from looprop.models.version import Version, states, version_of
 from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
-from looprop.propagation.tape import Tape, refuse_own_gradients, relevance, unseen
+from looprop.propagation.tape import Tape, refuse_own_gradients, relevance
 
 Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 """How a feature can be removed from an input."""
 
 Altered = tuple[dict[str, Tensor], AbstractContextManager[object]]
 """Inputs of an altered batch, and the `with` block inside which the model has to run on them."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a model was loaded from, so that another process can load the same. accelerated: for a device that is not
-    the CPU.
-    """
-
-    source: str | None
-    trust_remote_code: bool = False
-    accelerated: bool = False
 
 
 class Adapter(ABC):
@@ -108,12 +96,10 @@ class Adapter(ABC):
     @property
     def version(self) -> Version:
         """The state of the model; what was found out about it holds for one version."""
-        return version_of(self.model, repr(self.labels), *self.reader, without=self.ledger.written)
-
-    @property
-    def reader(self) -> tuple[Hashable, ...]:
-        """What the reading of inputs depends on besides the model: of texts the tokenizer."""
-        return ()
+        tokenizer = getattr(self, "tokenizer", None)
+        tokens = [getattr(tokenizer, name, None) for name in ("mask_token_id", "pad_token_id")]
+        labels = str(getattr(getattr(self.model, "config", None), "id2label", None))
+        return version_of(self.model, id(tokenizer), *tokens, labels, without=self.ledger.written)
 
     @property
     def labels(self) -> dict[int, str]:
@@ -185,41 +171,41 @@ class Adapter(ABC):
         return logits.reshape(len(logits), 1, -1)
 
     def logits(self, inputs: Mapping[str, Any], *, positions: int = 1) -> Tensor:
-        """The logits (B, K, C) of one forward pass: the only door to the model. Who looks on is noted its path."""
-        with path_noted(inputs, compiled=has_compiled(self.model)):
+        """The logits (B, K, C) of one forward pass: the only door to the model. Its path is noted for who listens."""
+        if (listening := LISTENING.get()) is None:
             return self.forward(inputs, positions=positions)
+        if has_compiled(self.model):  # it would be compiled again for a mode that looks on
+            listening.append(0)
+            return self.forward(inputs, positions=positions)
+        with PathMode(inputs) as mode:
+            logits = self.forward(inputs, positions=positions)
+        listening.append(mode.path)
+        return logits
 
     @torch.no_grad()
     def predict(self, encoded: Encoded, *, positions: int = 1) -> Prediction:
         """The model's own prediction for one input, checked to be numbers: every other route is compared with it."""
         one_is_true, version = self.one_is_true, self.version
-        self.ledger.renew(version)
+        if version != self.ledger.version:
+            self.ledger.renew(version)
         before = None if self.ledger.watched else states(self.model)
         try:
-            with evaluating(self.model), paths() as path:
-                logits = self.logits(encoded.inputs, positions=positions)[0]
+            # A compiled model would be compiled again for a mode that looks on: its path stays unknown.
+            path = None if has_compiled(self.model) else PathMode(encoded.inputs)
+            with evaluating(self.model), path or nullcontext():
+                logits = self.forward(encoded.inputs, positions=positions)[0]
         except LoopropError:
             raise
         except RAISED as error:
             raise named_failure(self.name, error) from error
         if not torch.isfinite(logits).all():
             raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
-        self.ledger.lengths.add(("", path[0], len(encoded)))
-        if before is not None and (settled := self._without_written(version, before)) != version:
-            if settled.weights == version.weights:
-                return Prediction(logits, path[0], settled, one_is_true)
-            return self.predict(encoded, positions=positions)  # its first pass in eval mode rescales weights (RWKV)
-        return Prediction(logits, path[0], version, one_is_true)
-
-    def _without_written(self, version: Version, before: Mapping[Place, Hashable]) -> Version:
-        """The version without what the first forward pass has written: caches and counters of the model's own."""
-        after = states(self.model)
-        written = frozenset(place for place in {*before, *after} if before.get(place) != after.get(place))
-        self.ledger.written |= written
-        version = self.version
-        self.ledger.renew(version)
-        self.ledger.watched = True
-        return version
+        number = path.path if path else 0
+        self.ledger.lengths.add(("", number, len(encoded.names)))
+        after = version if before is None else settled(self, before)
+        if after.weights != version.weights:  # its first pass in eval mode rescales weights (RWKV)
+            return self.predict(encoded, positions=positions)
+        return Prediction(logits, number, after, one_is_true)
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
         """Find the target on the input: a class by number or label, a contrast of two, or the predicted one."""
@@ -330,7 +316,8 @@ class Adapter(ABC):
     @property
     def positions(self) -> Positions:
         """How the model numbers positions."""
-        return self.ledger.once("positions", lambda: positions_of(self.model, self.arguments))
+        found: Positions | None = self.ledger.found.get("positions")
+        return found or self.ledger.once("positions", lambda: positions_of(self.model, self.arguments))
 
     def leading_positions(self, encoded: Encoded) -> int:
         """Positions of the sequence that stand before the first feature and are none (class tokens of images)."""
@@ -357,61 +344,16 @@ class Adapter(ABC):
         """
         if not (self.takes_batches and self.pads) or len(encoded) < SHORTEST_PROOF or PADDING in self.ledger.dropped:
             return False
-        return self.ledger.once("padding", lambda: self._answers_alike_with_padding(encoded))
+        return self.ledger.once("padding", lambda: answers_alike_with_padding(self, encoded))
 
-    @torch.no_grad()
-    def reach(self, encoded: Encoded, logits: Tensor) -> float:
-        """How much the logits (K, C) of an input move when one half of it, or the other, is replaced; 0 where the model
-        takes no such input.
-        """
-        even = torch.arange(len(encoded), device=self.device) % 2 == 0
-        keep = torch.stack([even, ~even])
-        keep[:, sorted(encoded.fixed)] = True
-        try:
-            with self.evaluating():
-                moved = [self.logits(self._halved(encoded, row[None]), positions=len(logits))[0] for row in keep]
-        except RAISED:
-            return 0.0
-        return max(float((other - logits).abs().max()) for other in moved)
-
-    def _halved(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
+    def halved(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
+        """An input with what is not kept replaced by something plain, to see how much the logits move."""
         return self.zeroed(encoded, keep)
 
     def spare_position(self, encoded: Encoded) -> int:
         """A position that can be cut out of an input and still leaves one."""
         return len(encoded) // 2
 
-    @torch.no_grad()
-    def _answers_alike_with_padding(self, encoded: Encoded) -> bool:
-        shorter = encoded.only([i for i in range(len(encoded)) if i != self.spare_position(encoded)])
-        with self.evaluating():
-            try:
-                alone = self.logits(self.collate([shorter])[0])
-                beside = self.logits(self.collate([shorter, encoded])[0])[:1]
-            except Exception:  # a model that checks what it gets
-                return False
-        allowed = rounding(float(alone.abs().max()), alone.dtype)
-        return beside.shape == alone.shape and bool((beside - alone).abs().max() <= allowed)
-
     def answer_rows(self, encoded: Encoded, *, positions: int = 1) -> AnswerRows:
         """Which rows the answer to an input is read from; the first where the engine cannot tell."""
-        if len(encoded) < 2:
-            return AnswerRows(first=1)
-        try:
-            return self._find_answer_rows(encoded)
-        except LoopropError:  # a model that the engine cannot follow: what asks has to prove it
-            return AnswerRows(first=1)
-
-    def _find_answer_rows(self, encoded: Encoded) -> AnswerRows:
-        with self.traced(encoded.inputs, record=True) as traced:
-            self.ledger.once("attention", lambda: traced.attention)
-            site = traced.tape.sites[-1] if traced.tape.sites else None
-            if site is None or site.output is None:
-                return AnswerRows(first=1)
-            with unseen():  # no two classes weigh alike, since probabilities add up to 1
-                mixed = traced.logits * torch.linspace(1.0, 2.0, traced.logits.shape[-1], device=self.device)
-            (gradient,) = traced.tape.gradients(mixed.sum(), [site.output])
-        asked = heads_of_one(gradient, site.weights if site.weights is not None else gradient)
-        if asked.shape[-2] != self.leading_positions(encoded) + len(encoded):  # a class token asks alone
-            return AnswerRows(first=1)
-        return answer_rows_of(asked)
+        return find_answer_rows(self, encoded)

@@ -83,19 +83,28 @@ def failures_named(name: str) -> Iterator[None]:
         raise named_failure(name, error) from error
 
 
+PASSED_ON = (LoopropError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What is raised on as it is, also where anything else becomes an error of ours."""
+
+
+def tokenizer_failed(name: str, error: BaseException) -> ModelError:
+    """Whatever a tokenizer raises, a panic of its Rust code included, as an error that names it."""
+    said = " ".join(str(error).split())[:200]
+    return ModelError(
+        f"the tokenizer of {name} fails on this text, {type(error).__name__}: {said}. Look at its files "
+        "(tokenizer.json, tokenizer_config.json), or load (model, tokenizer)"
+    )
+
+
 @contextmanager
 def tokenizer_named(name: str) -> Iterator[None]:
-    """Whatever a tokenizer raises inside, a panic of its Rust code included, becomes an error that names it."""
+    """Whatever a tokenizer raises inside becomes an error that names it."""
     try:
         yield
-    except (LoopropError, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except PASSED_ON:
         raise
     except BaseException as error:  # a panic is no Exception
-        said = " ".join(str(error).split())[:200]
-        raise ModelError(
-            f"the tokenizer of {name} fails on this text, {type(error).__name__}: {said}. Look at its files "
-            "(tokenizer.json, tokenizer_config.json), or load (model, tokenizer)"
-        ) from error
+        raise tokenizer_failed(name, error) from error
 
 
 @contextmanager

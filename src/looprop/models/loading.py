@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from looprop.errors import LoopropError, ModelError
-from looprop.models.adapter import Adapter, Origin
+from looprop.models.adapter import Adapter
 from looprop.models.cache import model_folder
 from looprop.models.folder import (
     ADAPTER,
@@ -27,6 +27,7 @@ from looprop.models.heads.image_classifier import ImageClassifier
 from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.kinds import kind_of_config, kind_of_model
 from looprop.models.memory import check_size
+from looprop.models.origin import Origin
 from looprop.models.tensor_module import TensorModule
 
 EMBEDDED = "sentiment"

@@ -23,6 +23,7 @@ from looprop.models.prediction import Prediction, Resolved
 from looprop.models.prompts import language_model
 from looprop.models.target import Target, TargetLike, short_form
 from looprop.models.target_forms import Continuation, TargetForm, Token
+from looprop.models.trying import reach
 
 # A class token and a distillation token; more rows are a mean.
 FEW = 2
@@ -171,7 +172,7 @@ class Subject:
         """
         if difference <= rounding(self.size, self.dtype, relative=relative):
             return False
-        spread = self.cache.scale(lambda: self.adapter.reach(self.encoded, self.prediction.logits))
+        spread = self.cache.scale(lambda: reach(self.adapter, self.encoded, self.prediction.logits))
         return not difference <= rounding(max(self.size, spread), self.dtype, relative=relative)
 
     def check_route(self, value: float, route: str) -> None:

@@ -1,6 +1,6 @@
 """What text classifiers and causal language models share: tokenizers, padding, the explained look-up."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from looprop.errors import InputError, ModelError
 from looprop.intercept.lookup import LookUpMode
 from looprop.models.adapter import Adapter, Altered
-from looprop.models.checking import check_table, tokenizer_named
+from looprop.models.checking import PASSED_ON, check_table, tokenizer_failed, tokenizer_named
 from looprop.models.encoded import Encoded, check_text, words_of
 from looprop.models.traced import Traced
 
@@ -32,11 +32,6 @@ class TextAdapter(Adapter):
         check_table(model, self.name)
         self.tokenizer = tokenizer
         self.takes_past = self.causal and "past_key_values" in self.arguments
-
-    @property
-    def reader(self) -> tuple[Hashable, ...]:
-        """The tokenizer, and its tokens that are put in place of others."""
-        return id(self.tokenizer), *(getattr(self.tokenizer, f"{one}_token_id", None) for one in ("mask", "pad"))
 
     @property
     def takes_mask(self) -> bool:  # type: ignore[override]
@@ -94,10 +89,15 @@ class TextAdapter(Adapter):
                 check_text(text)
         fast = bool(getattr(self.tokenizer, "is_fast", False))
         limit = {"truncation": True, "max_length": self.longest} if truncation and self.longest else {}
-        with tokenizer_named(self.name):
+        try:
             encoding = self.tokenizer(
                 *texts, return_offsets_mapping=fast, return_special_tokens_mask=True, verbose=False, **limit
             )
+            tokens = self.tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+        except PASSED_ON:
+            raise
+        except BaseException as error:  # a panic of its Rust code is no Exception
+            raise tokenizer_failed(self.name, error) from error
         ids: list[int] = encoding["input_ids"]
         if not ids:
             raise InputError(f"the tokenizer makes no token of {texts[0]!r}")
@@ -113,8 +113,6 @@ class TextAdapter(Adapter):
             )
         special = tuple(bool(s) for s in encoding["special_tokens_mask"])
         offsets, text = self._offsets(encoding, texts, special, fast)
-        with tokenizer_named(self.name):
-            tokens = self.tokenizer.convert_ids_to_tokens(ids)
         names = tuple(text[s[0] : s[1]] if s is not None else str(t) for s, t in zip(offsets, tokens, strict=True))
         inputs = {"input_ids": torch.tensor([ids], device=self.device)}
         if self.pads:
@@ -197,7 +195,8 @@ class TextAdapter(Adapter):
         inputs = self.whole(encoded, len(keep))
         return {**inputs, "input_ids": torch.where(keep, inputs["input_ids"], token)}
 
-    def _halved(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
+    def halved(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
+        """By another token."""
         other = (int(encoded.inputs["input_ids"][0, 0]) + 1) % len(self.word_embeddings)
         return self.replaced(encoded, keep, other)
 

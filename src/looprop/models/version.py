@@ -18,7 +18,7 @@ from looprop.propagation.modules import modules_of
 # So many values of every tensor are looked at, spread over it.
 SAMPLES = 16
 # Of larger collections only the length counts; fields of fields are looked at to this depth.
-LONGEST, DEEPEST = 64, 3
+LONGEST, DEEPEST = 256, 3
 
 Place = tuple[int, str]
 """A module, by its id, and the name of one of its attributes or buffers."""
@@ -49,7 +49,9 @@ def version_of(model: nn.Module, *others: Hashable, without: Collection[Place] =
     seen: dict[int, Hashable] = {}
     marks: list[Hashable] = []
     fields: list[Hashable] = []
-    for module in modules_of(model):
+    modules = [model]
+    for module in modules:
+        modules += [child for child in module._modules.values() if child is not None]
         marks.append(id(module))
         tensors += [tensor for tensor in module._parameters.values() if tensor is not None]
         for name, value in module._buffers.items():
@@ -94,19 +96,27 @@ def _mark(value: Any, tensors: list[Tensor], seen: dict[int, Hashable], depth: i
         return id(value)
     found: Hashable = id(value)
     seen[id(value)] = found  # also where it holds itself
-    if isinstance(value, dict | list | tuple | set | frozenset):
-        items = list(value.items()) if isinstance(value, dict) else list(value)
-        inner = [_mark(i, tensors, seen, depth + 1) for i in items] if _looked_into(items, depth) else []
-        found = (len(items), tuple(sorted(inner, key=repr) if isinstance(value, set | frozenset) else inner))
+    if isinstance(value, nn.Module):  # one that is no part of the model by name
+        tensors += value.parameters()
+        return found
+    if isinstance(value, dict):
+        found = (len(value), _marks([*value.keys(), *value.values()], tensors, seen, depth))
+    elif isinstance(value, list | tuple):
+        found = (len(value), _marks(value, tensors, seen, depth))
+    elif isinstance(value, set | frozenset):
+        found = (len(value), *sorted(_marks(value, tensors, seen, depth), key=repr))
     elif isinstance(fields := getattr(value, "__dict__", None), dict) and not callable(value):
-        inner = [_mark(i, tensors, seen, depth + 1) for i in fields.items()] if _looked_into(fields, depth) else []
-        found = (id(value), tuple(inner))
+        found = (id(value), _marks([*fields.keys(), *fields.values()], tensors, seen, depth))
     seen[id(value)] = found
     return found
 
 
-def _looked_into(items: Any, depth: int) -> bool:
-    return depth < DEEPEST and len(items) <= LONGEST * (1 if depth else 4)
+def _marks(
+    items: Collection[Any], tensors: list[Tensor], seen: dict[int, Hashable], depth: int
+) -> tuple[Hashable, ...]:
+    if depth >= DEEPEST or len(items) > LONGEST:
+        return ()
+    return tuple(_mark(item, tensors, seen, depth + 1) for item in items)
 
 
 def _memory(tensors: list[Tensor]) -> tuple[int, ...]:

@@ -95,7 +95,8 @@ class SetFunction:
         rows = rows[~whole]
         if not len(rows):
             return
-        check_version(self.subject)
+        if self.subject.adapter.version != self.subject.prediction.version:
+            check_version(self.subject)
         with evaluating(self.subject.adapter.model), torch.inference_mode():
             shortcut = self.shortcut if len(rows) >= FEWEST else None
             if shortcut is None and len(rows) > 1:

@@ -18,8 +18,9 @@ from typing import Any
 import torch
 
 from looprop.errors import ClusterError, ModelError
-from looprop.models.adapter import Adapter, Origin
+from looprop.models.adapter import Adapter
 from looprop.models.loading import load_adapter
+from looprop.models.origin import Origin
 from looprop.removal.trust import limit_batches
 from looprop.running.engines import LOADED_FROM_FOLDER
 from looprop.running.manifest import compare
