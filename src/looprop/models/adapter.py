@@ -190,9 +190,9 @@ class Adapter(ABC):
             self.ledger.renew(version)
         before = None if self.ledger.watched else states(self.model)
         try:
+            path = PathMode(encoded.inputs)
             # A compiled model would be compiled again for a mode that looks on: its path stays unknown.
-            path = None if has_compiled(self.model) else PathMode(encoded.inputs)
-            with evaluating(self.model), path or nullcontext():
+            with nullcontext() if has_compiled(self.model) else path, evaluating(self.model):
                 logits = self.forward(encoded.inputs, positions=positions)[0]
         except LoopropError:
             raise
@@ -200,17 +200,17 @@ class Adapter(ABC):
             raise named_failure(self.name, error) from error
         if not torch.isfinite(logits).all():
             raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
-        number = path.path if path else 0
-        self.ledger.lengths.add(("", number, len(encoded.names)))
+        self.ledger.lengths.add(("", path.path, len(encoded.names)))
         after = version if before is None else settled(self, before)
         if after.weights != version.weights:  # its first pass in eval mode rescales weights (RWKV)
             return self.predict(encoded, positions=positions)
-        return Prediction(logits, number, after, one_is_true)
+        return Prediction(logits, path.path, after, one_is_true)
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
         """Find the target on the input: a class by number or label, a contrast of two, or the predicted one."""
         prediction = self.predict(encoded)
-        return Resolved(encoded, resolve_target(target, prediction.logits[-1], self.labels), prediction)
+        labels = labels_of(getattr(self.model, "config", None)) if self.classifies else {}
+        return Resolved(encoded, resolve_target(target, prediction.logits[-1], labels), prediction)
 
     # How its input can be altered
 

@@ -51,7 +51,7 @@ def divide(encoded: Encoded, features: FeaturesLike, within: Within = None) -> D
         return _snapped(encoded, *_named(encoded, features), region)
     if pattern is None and not (isinstance(features, str) and features in KINDS):
         encoded = _fixing(encoded, region)
-        if all(i in encoded.fixed for i in range(len(encoded))):
+        if all(i in encoded.fixed for i in range(len(encoded.names))):
             raise InputError("nothing is left to be a feature: no token lies within what was asked for")
         return Divided(encoded, partition(encoded, features))  # type: ignore[arg-type]
     _check_offsets(encoded, str(features))
@@ -139,7 +139,7 @@ def _snapped(
     starts = [span[0] for span in spans]
     groups: list[list[int]] = [[] for _ in spans]
     closed = closed or names is not None  # spans that say exactly what they hold, line breaks included
-    free = set(range(len(encoded))) - set(_fixing(encoded, region).fixed)
+    free = set(range(len(encoded.names))) - set(_fixing(encoded, region).fixed)
     for i in sorted(free):
         place = _anchor(encoded.text, encoded.offsets[i], closed=closed)
         number = -1 if place is None else bisect_right(starts, place) - 1
@@ -152,7 +152,7 @@ def _snapped(
     if not kept:
         raise InputError("nothing is left to be a feature: no token lies within what was asked for")
     inside = {i for group in groups for i in group}
-    fixed = frozenset(i for i in range(len(encoded)) if i not in inside)
+    fixed = frozenset(i for i in range(len(encoded.names)) if i not in inside)
     called = [encoded.text[slice(*spans[n])] if names is None else names[n] for n in kept]
     return Divided(
         replace(encoded, fixed=fixed),

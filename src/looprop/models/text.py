@@ -13,6 +13,9 @@ from looprop.models.checking import PASSED_ON, check_table, tokenizer_failed, to
 from looprop.models.encoded import Encoded, check_text, words_of
 from looprop.models.traced import Traced
 
+# What a wrapper is given to see whether a mask reaches the answer.
+MASK_TRIED = [1, 0, 0, 0, 1, 1]
+
 TextLike = str | tuple[str, str]
 
 
@@ -31,17 +34,9 @@ class TextAdapter(Adapter):
             raise ModelError(f"{self.name} has no get_input_embeddings(): give it one that returns the word embedding")
         check_table(model, self.name)
         self.tokenizer = tokenizer
+        # A wrapper is asked anew with every input. Without a mask a model reads padding like text.
+        self.takes_mask = self.pads = self._takes("attention_mask", MASK_TRIED)
         self.takes_past = self.causal and "past_key_values" in self.arguments
-
-    @property
-    def takes_mask(self) -> bool:  # type: ignore[override]
-        """Does the model take an attention mask, by name or by arguments that a wrapper hands on?"""
-        return self._takes("attention_mask", [1, 0, 0, 0, 1, 1])
-
-    @property
-    def pads(self) -> bool:  # type: ignore[override]
-        """Without a mask a model reads padding like text."""
-        return self.takes_mask
 
     @property
     def word_embeddings(self) -> Tensor:
@@ -87,6 +82,8 @@ class TextAdapter(Adapter):
         for text in texts:
             if not text.isascii():  # most texts are
                 check_text(text)
+        if "attention_mask" not in self.arguments and self.takes_others:
+            self.takes_mask = self.pads = self._takes("attention_mask", MASK_TRIED)
         fast = bool(getattr(self.tokenizer, "is_fast", False))
         limit = {"truncation": True, "max_length": self.longest} if truncation and self.longest else {}
         try:

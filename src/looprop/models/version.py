@@ -58,7 +58,7 @@ def version_of(model: nn.Module, *others: Hashable, without: Collection[Place] =
             if value is not None and (id(module), name) not in without:
                 inner.append(value)
         own = vars(module)
-        marks += [_hooks(own[hooks]) for hooks in _HOOKS if own.get(hooks)]
+        marks += [(kind, hook) for kind in _HOOKS if own.get(kind) for hook in _hooks(own[kind])]
         for name, value in own.items():
             if name not in _STANDARD and (not without or (id(module), name) not in without):
                 fields.append(value if type(value) in _PLAIN else _mark(value, inner, seen))

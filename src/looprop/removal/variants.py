@@ -103,8 +103,10 @@ class Variants:
         lengths = shortcut.lengths(rows)
         if shortcut.padded:
             count, longest = int(lengths.max()), int(lengths.argmax())
-            if is_new_length(self.subject, count) and not same_path_when_shorter(self.subject, rows[longest]):
-                raise other
+            if is_new_length(self.subject, count):
+                kept = self.subject.rows_needed(rows[longest : longest + 1])[0]
+                if not same_path_when_shorter(self.subject, kept):
+                    raise other
             yield
             return
         count = int(lengths.sum())
