@@ -72,6 +72,8 @@ class SetFunction:
 
     def __call__(self, keep: NDArray[np.bool_] | Tensor | Sequence[Sequence[bool]]) -> NDArray[np.float64]:
         """The target's value for every row of a boolean matrix of kept features. (N, F) -> (N,)"""
+        if self.subject.adapter.version != self.subject.prediction.version:
+            check_version(self.subject)  # also where all is known: values belong to one version
         tokens = self._tokens(keep)
         keys = _keys(tokens)
         self.count.asked += len(keys)
@@ -95,8 +97,6 @@ class SetFunction:
         rows = rows[~whole]
         if not len(rows):
             return
-        if self.subject.adapter.version != self.subject.prediction.version:
-            check_version(self.subject)
         with evaluating(self.subject.adapter.model), torch.inference_mode():
             shortcut = self.shortcut if len(rows) >= FEWEST else None
             if shortcut is None and len(rows) > 1:

@@ -17,7 +17,7 @@ from looprop.models.ledger import BATCHES, PADDING
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 from looprop.propagation.tape import Tape, unseen
-from looprop.removal.trust import Disagreement, guarded
+from looprop.removal.trust import Disagreement, check_version, guarded
 
 # A batch holds at most this many tokens, so that the activations kept for the backward pass stay small.
 TOKENS = 4096
@@ -99,6 +99,8 @@ def _checked(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Com
     """The scores of a batch. Each row must be answered as its input is by itself; where one is not, all run alone, and
     the model gets no such batch any more.
     """
+    if subjects[0].adapter.version != subjects[0].prediction.version:
+        check_version(subjects[0])
     if len({id(s.encoded) for s in subjects}) == 1:
         return _of_one_input(subjects, plan, readout, combine)
 
