@@ -5,7 +5,6 @@ What a method has computed of leave-one-out itself counts, at no cost: it lies i
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 
 from looprop.errors import InputError
 from looprop.measure import Measured
-from looprop.methods.base import Method
 from looprop.methods.parts.players import players_of
 from looprop.metrics.correlation import MINIMUM_FEATURES
 from looprop.metrics.mattering import matters
@@ -31,12 +29,13 @@ def check_count(check: int | None) -> None:
         raise InputError(f"check must be an integer >= {LEAST}: how many true leave-one-out values, got {check!r}")
 
 
-def checked(subject: Subject, measured: Measured, method: Method, check: int | None) -> Check | None:
+def checked(subject: Subject, measured: Measured, check: int | None) -> Check | None:
     """What `check` true values say of the scores; None asks for no more than what is known already, and gives a check
     only where the method has computed leave-one-out of every feature.
     """
     assert measured.scores is not None
-    scores, removal = measured.scores, removal_of(subject, method, measured.options)
+    assert measured.removal is not None
+    scores, removal = measured.scores, measured.removal
     computed = subject.cache.values.get((removal, "float32"))
     if check is None and (computed is None or len(computed.by_subset) < len(scores)):
         return None
@@ -90,12 +89,6 @@ def _nothing_to_say(removal: Removal) -> Check:
     """The check of scores that have no r."""
     nan = float("nan")
     return Check(nan, nan, nan, CONFIDENCE, (), (), bought=0, cost=0.0, removal=removal, exact=False)
-
-
-def removal_of(subject: Subject, method: Method, options: Mapping[str, Any]) -> Removal:
-    """How features are removed where a method is checked: as it removes them itself, or by the default of the input."""
-    removal: Removal = options.get("removal") or method.removes_by or subject.adapter.removals[0]
-    return removal
 
 
 def features_apart(subject: Subject) -> list[int]:

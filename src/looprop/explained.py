@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from looprop.checking import checked, removal_of
+from looprop.checking import checked
 from looprop.errors import InputError
 from looprop.measure import Measured, ask
 from looprop.methods.base import Method
@@ -39,7 +39,7 @@ def _explained(subjects: Sequence[Subject], method: Method, check: int | None) -
     # Without a wish a check is made where the method has computed leave-one-out of every feature.
     wanted = ((s, own, check is not None or bool(s.cache.values)) for s, own in found)
     return Explanations(
-        explanation_of(s, own, method, checked(s, own, method, check) if wants else None) for s, own, wants in wanted
+        explanation_of(s, own, method, checked(s, own, check) if wants else None) for s, own, wants in wanted
     )
 
 
@@ -105,7 +105,7 @@ def explanation_of(subject: Subject, found: Measured, method: Method, check: Che
     assert found.scores is not None
     of_method: dict[str, Any] = {"kind": method.kind} if hasattr(method, "kind") else {}
     if "removal" in found.options or method.removes_by:
-        of_method["removal"] = removal_of(subject, method, found.options)
+        of_method["removal"] = found.removal
     return Explanation(
         **_of_input(subject),
         scores=found.scores,

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 
 from looprop.methods.base import Attribution, Method
+from looprop.models.adapter import Removal
 from looprop.models.ledger import Checks
 from looprop.models.subject import Subject
-from looprop.removal.trust import check_version
 
 STOPS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 """What ends a run however far it is; everything else that is raised on the way belongs to one example."""
@@ -31,8 +31,9 @@ class Measured:
 
     cost: in forward passes, counted by the method. seconds: its time, a share of the call's where several subjects were
     asked at once. checks: the time and the passes of what was computed a second time to be checked, which are not the
-    method's. options: of the method. warnings: what was said on the way. error: why
-    there are no scores; raised: the exception, if that was one.
+    method's. options: of the method. removal: how it removes features, or how it is
+    checked if it removes none. warnings: issued on the way. error: why there are no scores; raised: the exception, if
+    that was one.
     """
 
     scores: NDArray[np.float64] | None = None
@@ -42,6 +43,7 @@ class Measured:
     details: Mapping[str, Any] = field(default_factory=dict)
     checks: Checks = field(default_factory=Checks)
     options: Mapping[str, Any] = field(default_factory=dict)
+    removal: Removal | None = None
     warnings: tuple[str, ...] = ()
     error: str = ""
     raised: BaseException | None = None
@@ -70,9 +72,6 @@ def ask(
             warnings.simplefilter("always")
         try:
             attributions = method.attribute(subjects)
-            for subject in {(id(s.adapter), s.prediction.version): s for s in subjects}.values():
-                if subject.adapter.version != subject.prediction.version:
-                    check_version(subject)
         except STOPS:
             raise
         except catch as error:
@@ -85,6 +84,7 @@ def ask(
         seconds=elapsed / len(subjects) - checks.seconds,
         checks=checks,
         options=options,
+        removal=options.get("removal") or method.removes_by or subjects[0].adapter.removals[0],
         warnings=tuple(str(one.message) for one in said or ()),
         raised=raised,
         error="" if raised is None else error_of(raised),

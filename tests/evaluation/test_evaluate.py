@@ -259,7 +259,8 @@ def test_the_reference_is_not_computed_twice() -> None:
 
 def test_the_reference_pays_for_no_checks_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same removals under another name follow the reference. Once looprop has met such a text, both run the model
-    equally often; else the time of leave-one-out would be that of looprop's own checks.
+    equally often, but for a check (2 passes) that falls to one of them; else the time of leave-one-out would be that of
+    looprop's own checks.
     """
     own = looprop.load((tiny_model(), tiny_tokenizer()))
     calls, counted = [], {"loo": [], "loo[removal=attention-mask]": []}
@@ -273,10 +274,10 @@ def test_the_reference_pays_for_no_checks_of_the_engine(monkeypatch: pytest.Monk
         return found
 
     monkeypatch.setattr(LeaveOneOut, "attribute", count)
-    looprop.evaluate(own, TEXTS[:1] * 4, list(counted), ["loo-r"])
+    looprop.evaluate(own, TEXTS[:1] * 9, list(counted), ["loo-r"])
     reference, other = counted.values()
-    assert len(reference) == len(other) == 4
-    assert reference[1:] == other[1:]
+    assert len(reference) == len(other) == 9
+    assert abs(sum(reference[1:]) - sum(other[1:])) <= 2
 
 
 def test_a_setup_with_every_method_can_be_sent_to_another_process() -> None:

@@ -39,4 +39,4 @@ def test_texts_are_always_compared() -> None:
 
     with pytest.raises(ModelError, match="under the engine"):
         explained()
-    assert bench.model.calls <= 33
+    assert bench.model.calls <= 34  # two of them look how far the answer moves, before it is refused

@@ -177,7 +177,7 @@ def test_what_does_not_fit_into_memory_once_is_looked_for_again(monkeypatch: pyt
     subject = bound("gpt2, last row")
     with monkeypatch.context() as short:
         short.setattr(
-            type(subject.adapter), "_find_answer_rows", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError())
+            type(subject.adapter), "answer_rows", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError())
         )
         assert subject.alone().answer_rows == AnswerRows(first=1)
     assert subject.answer_rows == AnswerRows(last=1)

@@ -35,7 +35,6 @@ class Line:
     """From the baseline to the input, at the word embeddings or at the input tensor itself."""
 
     def __init__(self, subject: Subject, baseline: Baseline, keep_special: bool) -> None:
-        check_version(subject)
         self.subject, encoded = subject, subject.encoded
         # A table may scale what it hands out (Gemma): the line runs between look-ups, and scaling is linear.
         self.end = subject.adapter.explained_values(encoded)
@@ -238,6 +237,7 @@ class IntegratedGradients(Method):
                 steps *= 3
                 places = (torch.arange(steps, dtype=torch.float64) + 0.5) / steps
                 places = places[torch.arange(steps) % 3 != 1]
+        check_version(subject)
         if abs(residual) > (self.tolerance or RESIDUAL) * abs(change):
             warnings.warn(
                 f"integrated gradients leaves {abs(residual):.3g} of an output change of {change:.3g} unexplained: "

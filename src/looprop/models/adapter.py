@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
+from itertools import chain
 from typing import Any, Literal, Self
 
 import torch
@@ -27,7 +28,7 @@ from looprop.models.prediction import Prediction, Resolved
 from looprop.models.target import TargetLike, labels_of, resolve_target
 from looprop.models.traced import Traced
 from looprop.models.trying import answers_alike_with_padding, find_answer_rows, settled
-from looprop.models.version import Version, states, version_of
+from looprop.models.version import states, version_of
 from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
 from looprop.propagation.tape import Tape, refuse_own_gradients, relevance
@@ -94,27 +95,21 @@ class Adapter(ABC):
         self.ledger = ledger_of(self.model, type(self))
 
     @property
-    def version(self) -> Version:
-        """The state of the model; what was found out about it holds for one version."""
-        tokenizer = getattr(self, "tokenizer", None)
-        tokens = [getattr(tokenizer, name, None) for name in ("mask_token_id", "pad_token_id")]
-        labels = str(getattr(getattr(self.model, "config", None), "id2label", None))
-        return version_of(self.model, id(tokenizer), *tokens, labels, without=self.ledger.written)
-
-    @property
     def labels(self) -> dict[int, str]:
         """The names of the classes, as the model's configuration has them now."""
         return labels_of(getattr(self.model, "config", None)) if self.classifies else {}
 
     @property
     def device(self) -> torch.device:
-        """Where inputs go: the device of the first parameter."""
-        return next(self.model.parameters()).device
+        """Where inputs go: the device of the first parameter or buffer."""
+        first = next(chain(self.model.parameters(), self.model.buffers()), None)
+        return torch.device("cpu") if first is None else first.device
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype in which the model computes."""
-        return next(self.model.parameters()).dtype
+        first = next(self.model.parameters(), None)
+        return torch.get_default_dtype() if first is None else first.dtype
 
     @property
     def one_is_true(self) -> bool:
@@ -152,7 +147,7 @@ class Adapter(ABC):
 
     def batch_positions(self, encoded: Encoded) -> int:
         """How many positions one variant of an input takes in a batch."""
-        return len(encoded)
+        return len(encoded.names)
 
     # What it answers
 
@@ -185,7 +180,7 @@ class Adapter(ABC):
     @torch.no_grad()
     def predict(self, encoded: Encoded, *, positions: int = 1) -> Prediction:
         """The model's own prediction for one input, checked to be numbers: every other route is compared with it."""
-        one_is_true, version = self.one_is_true, self.version
+        one_is_true, version = self.one_is_true, version_of(self)
         if version != self.ledger.version:
             self.ledger.renew(version)
         before = None if self.ledger.watched else states(self.model)
@@ -336,7 +331,8 @@ class Adapter(ABC):
             with self.traced(encoded.inputs) as traced:
                 return traced.attention
 
-        return self.ledger.once("attention", count)
+        found: tuple[int, int] | None = self.ledger.found.get("attention")
+        return found or self.ledger.once("attention", count)
 
     def may_pad(self, encoded: Encoded) -> bool:
         """May this input be filled up to the length of another? Tried once per model: padding can reach the answer

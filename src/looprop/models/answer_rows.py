@@ -32,6 +32,10 @@ class AnswerRows:
         return list(self.inside) or [*range(self.first), *range(length - self.last, length)]
 
 
+FIRST_ROW = AnswerRows(first=1)
+"""A class token at the beginning; also what is taken if nothing is known."""
+
+
 def answer_rows_of(gradient: Tensor) -> AnswerRows:
     """From the gradient of an answer at the output of the last attention site (H, T, d): what is not read has none.
 

@@ -65,10 +65,10 @@ class Ledger:
         self.watched = False
         self.lengths: set[tuple[str, int, int]] = set()
 
-    def renew(self, version: Version) -> None:
-        """Forget what was found out about another version of the model."""
+    def renew(self, version: Version | None) -> None:
+        """Forget what was found out about another version of the model; None forgets everything."""
         with self.lock:
-            if self.version != version:
+            if version is None or self.version != version:
                 self._empty()
                 self.version = version
 

@@ -13,7 +13,7 @@ from looprop.errors import TargetError
 from looprop.intercept.attention import SiteBias
 from looprop.models.adapter import Adapter
 from looprop.models.agreement import AGREEMENT, ROUTE, another_answer, rounding
-from looprop.models.answer_rows import AnswerRows
+from looprop.models.answer_rows import FIRST_ROW, AnswerRows
 from looprop.models.answers import Answer
 from looprop.models.encoded import Encoded
 from looprop.models.features import FeaturesLike, divide
@@ -24,6 +24,7 @@ from looprop.models.prompts import language_model
 from looprop.models.target import Target, TargetLike, short_form
 from looprop.models.target_forms import Continuation, TargetForm, Token
 from looprop.models.trying import reach
+from looprop.models.version import version_of
 
 # A class token and a distillation token; more rows are a mean.
 FEW = 2
@@ -196,15 +197,15 @@ class Subject:
 
     def _find_answer_rows(self) -> AnswerRows:
         if self.length < 2:
-            return AnswerRows(first=1)
+            return FIRST_ROW
         ledger = self.adapter.ledger
         if not ledger.moves and (known := ledger.answer_rows.get(self.path)) is not None:
             return known
         try:
             rows = self.adapter.answer_rows(self.encoded, positions=self.target.positions)
         except (RuntimeError, MemoryError):  # too large for the engine
-            return AnswerRows(first=1)
-        if rows.everything or (rows == AnswerRows(first=1) and self.length > SHORTEST_PROOF):
+            return FIRST_ROW
+        if rows.everything or (rows == FIRST_ROW and self.length > SHORTEST_PROOF):
             ledger.answer_rows[self.path] = rows
         return rows
 
@@ -287,7 +288,7 @@ def _bind_answer(
 ) -> Subject:
     if target is not None:
         raise TargetError("an answer is its own target: ask for a part of it, a[3:7] or a['12:40'], without target=")
-    if answer.adapter is not adapter or answer.resolved.prediction.version != adapter.version:
+    if answer.adapter is not adapter or answer.resolved.prediction.version != version_of(adapter):
         answer = answer.of(language_model(adapter, "an answer"))
     if answer.part == (0, len(answer)):
         resolved = replace(answer.resolved, target=Target(answer.ids, answer.text, continuation=True))

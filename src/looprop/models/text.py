@@ -12,6 +12,7 @@ from looprop.models.adapter import Adapter, Altered
 from looprop.models.checking import PASSED_ON, check_table, tokenizer_failed, tokenizer_named
 from looprop.models.encoded import Encoded, check_text, words_of
 from looprop.models.traced import Traced
+from looprop.models.version import version_of
 
 # What a wrapper is given to see whether a mask reaches the answer.
 MASK_TRIED = [1, 0, 0, 0, 1, 1]
@@ -129,7 +130,7 @@ class TextAdapter(Adapter):
         """Does it take an argument, by name or by arguments that a wrapper hands on? Tried once per version."""
         if name in self.arguments or not self.takes_others:
             return name in self.arguments
-        self.ledger.renew(self.version)
+        self.ledger.renew(version_of(self))
         return self.ledger.once(("takes", name), lambda: self._heeds(name, values))
 
     @torch.no_grad()

@@ -13,10 +13,10 @@ from torch import Tensor
 from looprop.errors import LoopropError
 from looprop.intercept.attention import heads_of_one
 from looprop.models.agreement import rounding
-from looprop.models.answer_rows import AnswerRows, answer_rows_of
+from looprop.models.answer_rows import FIRST_ROW, AnswerRows, answer_rows_of
 from looprop.models.checking import RAISED
 from looprop.models.encoded import Encoded
-from looprop.models.version import Place, Version, states
+from looprop.models.version import Place, Version, states, version_of
 from looprop.propagation.tape import unseen
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def settled(adapter: Adapter, before: Mapping[Place, Hashable]) -> Version:
     """
     after, ledger = states(adapter.model), adapter.ledger
     ledger.written |= frozenset(place for place in {*before, *after} if before.get(place) != after.get(place))
-    version = adapter.version
+    version = version_of(adapter)
     ledger.renew(version)
     ledger.watched = True
     return version
@@ -69,11 +69,11 @@ def answers_alike_with_padding(adapter: Adapter, encoded: Encoded) -> bool:
 def find_answer_rows(adapter: Adapter, encoded: Encoded) -> AnswerRows:
     """Which rows the answer to an input is read from; the first where the engine cannot tell."""
     if len(encoded) < 2:
-        return AnswerRows(first=1)
+        return FIRST_ROW
     try:
         return _rows_with_a_slope(adapter, encoded)
     except LoopropError:  # a model that the engine cannot follow: what asks has to prove it
-        return AnswerRows(first=1)
+        return FIRST_ROW
 
 
 def _rows_with_a_slope(adapter: Adapter, encoded: Encoded) -> AnswerRows:
@@ -81,11 +81,11 @@ def _rows_with_a_slope(adapter: Adapter, encoded: Encoded) -> AnswerRows:
         adapter.ledger.once("attention", lambda: traced.attention)
         site = traced.tape.sites[-1] if traced.tape.sites else None
         if site is None or site.output is None:
-            return AnswerRows(first=1)
+            return FIRST_ROW
         with unseen():  # no two classes weigh alike, since probabilities add up to 1
             mixed = traced.logits * torch.linspace(1.0, 2.0, traced.logits.shape[-1], device=adapter.device)
         (gradient,) = traced.tape.gradients(mixed.sum(), [site.output])
     asked = heads_of_one(gradient, site.weights if site.weights is not None else gradient)
     if asked.shape[-2] != adapter.leading_positions(encoded) + len(encoded):  # a class token asks alone
-        return AnswerRows(first=1)
+        return FIRST_ROW
     return answer_rows_of(asked)

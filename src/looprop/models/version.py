@@ -6,14 +6,18 @@ written, and a few of its values. Writes that torch does not count (through `.da
 these values. A write that torch does not count and that changes none of them is not seen.
 """
 
-from collections.abc import Collection, Hashable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from looprop.propagation.modules import modules_of
+
+if TYPE_CHECKING:
+    from looprop.models.adapter import Adapter
 
 # So many values of every tensor are looked at, spread over it.
 SAMPLES = 16
@@ -33,17 +37,20 @@ class Version(NamedTuple):
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 # What every module has: its parameters, buffers and hooks, which are counted by themselves, and its mode.
-_STANDARD = frozenset(vars(nn.Module()))
+_FIRST = tuple(vars(nn.Module()))
+_STANDARD = frozenset(_FIRST)
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device))
 
 _samples: "WeakKeyDictionary[nn.Module, tuple[tuple[int, ...], list[list[list[Tensor]]]]]" = WeakKeyDictionary()
 
 
-def version_of(model: nn.Module, *others: Hashable, without: Collection[Place] = ()) -> Version:
-    """The state of a model, and of what else is given.
-
-    without: attributes and buffers that the model's own forward pass writes.
-    """
+def version_of(adapter: "Adapter") -> Version:
+    """The state of a model with its labels and the tokens of its tokenizer that removal uses."""
+    model, without = adapter.model, adapter.ledger.written
+    tokenizer = getattr(adapter, "tokenizer", None)
+    labels = str(getattr(getattr(model, "config", None), "id2label", None))
+    tokens = [getattr(tokenizer, name, None) for name in ("mask_token_id", "pad_token_id")]
+    others = (id(tokenizer), *tokens, labels)
     tensors: list[Tensor] = []
     inner: list[Tensor] = []
     seen: dict[int, Hashable] = {}
@@ -59,23 +66,31 @@ def version_of(model: nn.Module, *others: Hashable, without: Collection[Place] =
                 inner.append(value)
         own = vars(module)
         marks += [(kind, hook) for kind in _HOOKS if own.get(kind) for hook in _hooks(own[kind])]
-        for name, value in own.items():
-            if name not in _STANDARD and (not without or (id(module), name) not in without):
+        for name, value in _attributes(own):
+            if not without or (id(module), name) not in without:
                 fields.append(value if type(value) in _PLAIN else _mark(value, inner, seen))
-    sampled = _values(model, tensors + inner, len(tensors))
+    memory, memory_inside = _memory(tensors), _memory(inner)
+    sampled = _values(model, tensors + inner, len(tensors), memory + memory_inside)
     # The hash of -1 is that of -2: counted apart.
     return Version(
-        hash((tuple(marks), _memory(tensors), sampled[0], others)),
-        hash((tuple(fields), fields.count(-1), _memory(inner), sampled[1])),
+        hash((tuple(marks), memory, sampled[0], others)),
+        hash((tuple(fields), fields.count(-1), memory_inside, sampled[1])),
     )
+
+
+def _attributes(own: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """The attributes of a module beside those that every module has, which stand first as a rule."""
+    count = len(_FIRST)
+    if tuple(islice(own, count)) == _FIRST:
+        return islice(own.items(), count, None)
+    return [(name, value) for name, value in own.items() if name not in _STANDARD]
 
 
 def states(model: nn.Module) -> dict[Place, Hashable]:
     """The marks of all attributes and buffers, which a forward pass may write."""
     found: dict[Place, Hashable] = {}
     for module in modules_of(model):
-        attributes = [(name, value) for name, value in vars(module).items() if name not in _STANDARD]
-        for name, value in (*attributes, *module._buffers.items()):
+        for name, value in (*_attributes(vars(module)), *module._buffers.items()):
             tensors: list[Tensor] = []
             found[id(module), name] = (repr(_mark(value, tensors, {})), _memory(tensors))
     return found
@@ -119,17 +134,17 @@ def _marks(
     return tuple(_mark(item, tensors, seen, depth + 1) for item in items)
 
 
-def _memory(tensors: list[Tensor]) -> tuple[int, ...]:
+def _memory(tensors: list[Tensor]) -> tuple[tuple[int, int, int], ...]:
     """Which tensors they are, where they lie, and how often torch saw them written."""
-    found: list[int] = []
-    for tensor in tensors:
-        found += (id(tensor), _address(tensor), 0 if tensor.is_inference() else tensor._version)
-    return tuple(found)
+    return tuple((id(t), _address(t), 0 if t.is_inference() else t._version) for t in tensors)
 
 
-def _values(model: nn.Module, tensors: list[Tensor], first: int) -> list[tuple[bytes, ...]]:
+def _values(
+    model: nn.Module, tensors: list[Tensor], first: int, memory: tuple[tuple[int, int, int], ...]
+) -> list[tuple[bytes, ...]]:
     """A few values of the first tensors, and of the others, read by one call for each dtype and device."""
-    key = (first, *(n for t in tensors for n in (id(t), _address(t), t.numel())))
+    places = zip(tensors, memory, strict=True)
+    key = (first, *(number for tensor, place in places for number in (*place[:2], tensor.numel())))
     known = _samples.get(model)
     if known is None or known[0] != key:
         known = (key, [_views(tensors[:first]), _views(tensors[first:])])

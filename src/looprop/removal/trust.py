@@ -22,6 +22,7 @@ from looprop.models.checking import out_of_memory
 from looprop.models.ledger import BATCHES, Situation
 from looprop.models.program import Program, program_of, values_leave
 from looprop.models.subject import Subject
+from looprop.models.version import version_of
 
 # A shortcut is taken only where it agrees with the plain way to AGREEMENT, relative to the size of the values, and to
 # this share of what the removals change: a shortcut that drops a term is off by about that much.
@@ -74,12 +75,13 @@ def guarded(
 
 
 def check_version(subject: Subject) -> None:
-    """Raise where a model is no longer the one that made the prediction of a subject.
+    """Raise if the model has changed since it predicted the subject. Called after each computation, so that it also
+    covers changes on the way; what was computed or found out meanwhile is then forgotten.
 
-    Where only fields and buffers differ, the model may have written them itself: then a fresh forward pass decides.
+    If only fields and buffers differ, the model may have written them itself: then a fresh forward pass decides.
     """
     adapter, known = subject.adapter, subject.prediction
-    now = adapter.version
+    now = version_of(adapter)
     if now == known.version:
         return
     if now.weights == known.version.weights:
@@ -87,6 +89,8 @@ def check_version(subject: Subject) -> None:
             logits = adapter.predict(subject.encoded, positions=subject.target.positions).logits
         if logits.shape == known.logits.shape and not subject.apart(logits):
             return
+    adapter.ledger.renew(None)
+    subject.cache.values.clear()
     raise ModelError(
         f"{adapter.name} has changed since it predicted this input (its weights, modules, hooks, labels or tokenizer): "
         "give the input to the model again"
@@ -249,8 +253,11 @@ def program(subject: Subject) -> Program:
     """What kind of program the input runs; looked at once per sequence of operations."""
     ledger = subject.adapter.ledger
     name = ("program", subject.path)
+    if (known := ledger.found.get(name)) is not None:
+        seen: Program = known
+        return seen
     paths = [other for other in ledger.found if isinstance(other, tuple) and other[0] == "program"]
-    if not subject.path or (name not in paths and len(paths) >= MOST_PATHS):
+    if not subject.path or len(paths) >= MOST_PATHS:
         return Program(decides=True, reads_ids=True)
 
     def look() -> Program:

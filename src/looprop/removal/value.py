@@ -72,13 +72,12 @@ class SetFunction:
 
     def __call__(self, keep: NDArray[np.bool_] | Tensor | Sequence[Sequence[bool]]) -> NDArray[np.float64]:
         """The target's value for every row of a boolean matrix of kept features. (N, F) -> (N,)"""
-        if self.subject.adapter.version != self.subject.prediction.version:
-            check_version(self.subject)  # also where all is known: values belong to one version
         tokens = self._tokens(keep)
         keys = _keys(tokens)
         self.count.asked += len(keys)
         while lacking := self._lacking(keys):  # again where a shortcut was dropped, and its values with it
             self._compute(keys, tokens, lacking)
+        check_version(self.subject)  # also if all is known: values belong to one version
         told = self.count.told
         if told and any(key not in self._known for key in keys):
             return np.array([told[k, self._counted] if k not in self._known else self._totals([k])[0] for k in keys])

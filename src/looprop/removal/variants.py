@@ -81,9 +81,10 @@ class Variants:
         runner = self.plain if shortcut is None else shortcut.runner
         target = self.subject.target
         parts = torch.zeros(len(rows), len(target.index) if target.continuation else 1, dtype=torch.float64)
-        for batch in self._batches(shortcut, rows):
+        lengths = torch.full((len(rows),), self.length) if shortcut is None else shortcut.lengths(rows)
+        for batch in self._batches(shortcut, rows, lengths):
             each = min(rows.shape[1], self.batch_positions // len(batch))  # positions, at most
-            with self._path_watched(shortcut, rows[batch]):
+            with self._path_watched(shortcut, rows[batch], lengths[batch]):
                 parts[batch] = run_halving(
                     batch,
                     lambda part: self._run_batch(runner, rows[part]),
@@ -92,7 +93,7 @@ class Variants:
         return parts
 
     @contextmanager
-    def _path_watched(self, shortcut: Shortcut | None, rows: Tensor) -> Iterator[None]:
+    def _path_watched(self, shortcut: Shortcut | None, rows: Tensor, lengths: Tensor) -> Iterator[None]:
         """Raise `Disagreement` where the model calls other operations when rows are left out than on the whole input.
         Looked at once for every number of rows.
         """
@@ -100,7 +101,6 @@ class Variants:
             yield
             return
         other = Disagreement("the model calls other operations when rows are left out")
-        lengths = shortcut.lengths(rows)
         if shortcut.padded:
             count, longest = int(lengths.max()), int(lengths.argmax())
             if is_new_length(self.subject, count):
@@ -146,21 +146,18 @@ class Variants:
         self.batch_positions = max(1, min(self.batch_positions, positions))
         limit_batches(self.subject.adapter, self.batch_positions)
 
-    def _batches(self, shortcut: Shortcut | None, rows: Tensor) -> list[list[int]]:
-        """Which variants are run together, by how many positions each takes."""
+    def _batches(self, shortcut: Shortcut | None, rows: Tensor, lengths: Tensor) -> list[list[int]]:
+        """Which variants are run together, by how many positions each takes (M,)."""
         if shortcut is None and self.removal == "delete":
-            lengths = [int(n) for n in rows.sum(1)]
+            kept = [int(n) for n in rows.sum(1)]
             # What is cut out leaves different lengths: never one batch, since padding may reach a model's answer.
-            return self._packed(lengths, lengths)
-        if shortcut is None:
-            return self._packed([self.length] * len(rows), [0] * len(rows))
-        lengths = shortcut.lengths(rows).tolist()
-        if not shortcut.padded:
-            return list(fill(lengths, self.batch_positions))
-        if shortcut.columns:
+            return self._packed(kept, kept)
+        if shortcut is not None and not shortcut.padded:
+            return list(fill(lengths.tolist(), self.batch_positions))
+        if shortcut is not None and shortcut.columns:
             # Few rows of its own, but its attention reads the whole sequence.
-            lengths = [max(length, rows.shape[1] // 8) for length in lengths]
-        return self._packed(lengths, [0] * len(lengths))
+            lengths = lengths.clamp(min=rows.shape[1] // 8)
+        return self._packed(lengths.tolist(), [0] * len(rows))
 
     def _packed(self, lengths: list[int], apart: list[int]) -> list[list[int]]:
         """Batches of one value of `apart` each."""

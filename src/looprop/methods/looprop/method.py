@@ -27,6 +27,7 @@ from looprop.methods.looprop.rows import carried
 from looprop.methods.looprop.spending import FIRST_PASS, USUAL, exact_is_as_quick, passes_of, spend
 from looprop.methods.parts.players import whole_number
 from looprop.models.subject import Subject
+from looprop.removal.trust import check_version
 from looprop.removal.value import SetFunction
 
 # How many rows `refine=` alone goes with.
@@ -103,6 +104,7 @@ class LooProp(Method):
         first = first_estimate(subject, self._first(subject))
         subject.check_route(first.start.output, "under the engine")
         spent = spend(subject, value, first, passes)
+        check_version(subject)
         length = first.member.shape[1]
         details = {
             "rows": spent.carried / count,
@@ -131,6 +133,7 @@ class LooProp(Method):
         scores, pairs, known, said = _estimate(subject, first, None if rows == "all" else rows * count, refine)
         if len(known):
             scores[known] = true_values(value, known)
+        check_version(subject)
         details: dict[str, Any] = {"rows": pairs / count, **_known(first, scores, known), **said}
         return Attribution(scores, cost=FIRST_PASS + pairs / length + len(known), details=details)
 

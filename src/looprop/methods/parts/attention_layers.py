@@ -59,13 +59,13 @@ def attention_layers(subject: Subject, method: str) -> Iterator[tuple[Traced, li
     """An input has run under the ordinary gradient: the run, and the sites of each layer, first layer first. Refused
     where it is answered otherwise there.
     """
-    check_version(subject)
     adapter, encoded, unfollowed = subject.adapter, subject.encoded, UnfollowedAttention()
     positions = subject.target.positions
     with adapter.traced(encoded.inputs, positions=positions, record=True, within=unfollowed) as traced:
         with unseen():
             subject.check_route(float(subject.target.value(traced.logits.detach())[0]), "under the engine")
         yield traced, _checked(adapter, encoded, method, traced.tape.sites, unfollowed)
+    check_version(subject)
 
 
 def _checked(

@@ -48,6 +48,8 @@ def propagate(
     found: dict[int, NDArray[np.float64]] = {}
     for batch in batches(subjects):
         found |= dict(zip(batch, _checked([subjects[i] for i in batch], plan, readout, combine), strict=True))
+    for subject in {s.prediction.version: s for s in subjects}.values():
+        check_version(subject)
     sharing = Counter(id(s.encoded) for s in subjects)  # all targets of one input share its forward pass
     attributions = []
     for i, subject in enumerate(subjects):
@@ -99,8 +101,6 @@ def _checked(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Com
     """The scores of a batch. Each row must be answered as its input is by itself; where one is not, all run alone, and
     the model gets no such batch any more.
     """
-    if subjects[0].adapter.version != subjects[0].prediction.version:
-        check_version(subjects[0])
     if len({id(s.encoded) for s in subjects}) == 1:
         return _of_one_input(subjects, plan, readout, combine)
 
@@ -137,7 +137,9 @@ def _propagate(
     inputs, own = adapter.collate(list(texts.values()))
     scores: dict[int, NDArray[np.float64]] = {}
     with adapter.traced(inputs, plan, positions=subjects[0].target.positions) as traced:
-        tape, tensor = traced.tape, adapter.explained(traced, "sum" if readout == "positions" else readout)
+        tape = traced.tape
+        with unseen():
+            tensor = adapter.explained(traced, "sum" if readout == "positions" else readout)
         shares = _position_shares(adapter, tape) if readout == "positions" else []
         tape.check(traced.logits)
         with unseen():

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from looprop.models.answer_rows import AnswerRows
+from looprop.models.answer_rows import FIRST_ROW
 from looprop.models.checking import out_of_memory
 from looprop.models.subject import Subject
 from looprop.removal.plain import Runner, without_padding
@@ -59,7 +59,7 @@ def _ways(subject: Subject) -> Iterator[Shortcut]:
     # input: that is seen by checking each, which short inputs do not pay for.
     if found.decides or (found.reads_ids and subject.length < FEW_VARIANTS):
         return
-    if sites and subject.answer_rows == AnswerRows(first=1) and not subject.encoded.besides:
+    if sites and subject.answer_rows == FIRST_ROW and not subject.encoded.besides:
         runner, together = packed_rows(subject, sites=sites), partial(packed_texts, sites=sites)
         yield Shortcut(f"packed, cut at {sites}", runner, own, padded=False, together=together)
     shares = subject.adapter.takes_past and subject.length >= SHORTEST_SHARED
