@@ -25,6 +25,7 @@ from looprop.models.conversation import Messages
 from looprop.models.features import FeaturesLike
 from looprop.models.heads.image_classifier import in_squares
 from looprop.models.layout import Within
+from looprop.models.ledger import refresh
 from looprop.models.loading import load_adapter
 from looprop.models.prompts import chat_text, generated, language_model
 from looprop.models.subject import Subject, bind, bind_encoded
@@ -59,6 +60,12 @@ class Workbench:
     def labels(self) -> dict[int, str]:
         """The classes by number."""
         return self.adapter.labels
+
+    def refresh(self) -> None:
+        """Forget everything remembered about the model. Call it after a change that looprop cannot see: a write through
+        `.data` or numpy to a few values of a large tensor, or a change outside of the model's modules.
+        """
+        refresh(self.model, self.adapter.ledger)
 
     def subject(
         self,

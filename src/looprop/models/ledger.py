@@ -46,6 +46,7 @@ class Ledger:
     batch_positions: how many positions fit into one batch; belongs to the machine and outlives versions. written: the
     attributes and buffers that the model's own forward pass writes: no part of its version. watched: was such a pass
     watched under this version? lengths: on how many rows a path was seen, by the shortcut that ran it ("" is none).
+    refreshed: how often the user asked to forget everything; a part of the version.
     """
 
     def __init__(self, batch_positions: int | None = None) -> None:
@@ -53,6 +54,7 @@ class Ledger:
         self.version: Version | None = None
         self.batch_positions = batch_positions
         self.written: frozenset[Place] = frozenset()
+        self.refreshed = 0
         self._empty()
 
     def _empty(self) -> None:
@@ -95,6 +97,15 @@ def ledger_of(model: nn.Module, kind: type) -> Ledger:
     """The ledger that all adapters of one kind on one model share."""
     with _LOCK:
         return _LEDGERS.setdefault(model, {}).setdefault(kind, Ledger())
+
+
+def refresh(model: nn.Module, own: Ledger) -> None:
+    """Treat a model as one of another version: forget what was found out, and refuse what was bound before."""
+    with _LOCK:
+        ledgers = {own, *_LEDGERS.get(model, {}).values()}
+    for ledger in ledgers:
+        ledger.refreshed += 1
+        ledger.renew(None)
 
 
 @dataclass

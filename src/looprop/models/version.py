@@ -3,7 +3,8 @@
 A version holds, of every module, which object it is, its hooks and its plain attributes (numbers, texts, small
 collections, fields of a configuration); of every parameter and buffer where it lies in memory, how often torch saw it
 written, and a few of its values. Writes that torch does not count (through `.data`, numpy, fused optimizers) show in
-these values. A write that torch does not count and that changes none of them is not seen.
+these values. A write that torch does not count and that changes none of them is not seen:
+`Workbench.refresh` is for that.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
@@ -50,7 +51,7 @@ def version_of(adapter: "Adapter") -> Version:
     tokenizer = getattr(adapter, "tokenizer", None)
     labels = str(getattr(getattr(model, "config", None), "id2label", None))
     tokens = [getattr(tokenizer, name, None) for name in ("mask_token_id", "pad_token_id")]
-    others = (id(tokenizer), *tokens, labels)
+    others = (id(tokenizer), *tokens, labels, adapter.ledger.refreshed)
     tensors: list[Tensor] = []
     inner: list[Tensor] = []
     seen: dict[int, Hashable] = {}
