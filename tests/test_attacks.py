@@ -38,12 +38,9 @@ FIRST = {
     "changes": 20_000,
 }
 
-# Odd models that are still explained wrongly, or end in an error that is none of ours.
-KNOWN_MODELS = {
-    "pooling first_or_mean": "read from the first row of short texts, and rows that are left out make a text short",
-    "twist way_of_the_first": "the first row of a batch decides for all of it",
-    "twist way_of_the_first, mean": "the first row of a batch decides for all of it",
-}
+# Odd models that were explained wrongly once: rows that are left out make a text short, or the first row of a batch
+# decides for all of it.
+ONCE_WRONG = ("pooling first_or_mean", "twist way_of_the_first", "twist way_of_the_first, mean")
 
 
 def seed_of(name: str) -> int:
@@ -78,17 +75,18 @@ def test_a_short_campaign_finds_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_longer_campaign_finds_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "TEXTS", models.TEXTS // 2)  # of each model; `make attack` asks for all
-    known = {seed_of(model) for model in KNOWN_MODELS} if name == "models" else set()
-    counts = attack(name, (n for n in range(FIRST[name] + QUICK[name], FIRST[name] + WHOLE[name]) if n not in known))
+    counts = attack(name, range(FIRST[name] + QUICK[name], FIRST[name] + WHOLE[name]))
     assert counts["right"], "not everything is refused"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "model", [pytest.param(name, marks=pytest.mark.xfail(reason=why)) for name, why in KNOWN_MODELS.items()]
-)
-def test_an_odd_model_that_is_known_to_be_explained_wrongly(model: str) -> None:
+@pytest.mark.parametrize("model", ONCE_WRONG)
+def test_an_odd_model_that_was_explained_wrongly_is_right_or_refused(model: str) -> None:
     attack("models", [seed_of(model)])
+
+
+def test_a_program_that_multiplies_by_its_own_gradient_is_refused() -> None:
+    assert attack("programs", [555_007_010])["refused"]
 
 
 def test_a_model_that_differentiates_itself_is_refused_in_words() -> None:

@@ -32,6 +32,7 @@ from looprop.propagation.call import (
 )
 from looprop.propagation.cuts import Cuts, strictest
 from looprop.propagation.location import module_path
+from looprop.propagation.modules import OWN_GRADIENTS, differentiates_itself
 from looprop.propagation.plan import Plan
 from looprop.propagation.rules.coefficients import as_coefficient, carried, goes_on, hold
 from looprop.propagation.rules.table import RULES
@@ -157,6 +158,8 @@ class RelevanceMode(TorchFunctionMode):
     def _handler(self, function: Any) -> _Handler | None:
         """None for functions that are none of the engine's business."""
         name, in_place = operation_name(function)
+        if function in OWN_GRADIENTS:
+            raise differentiates_itself()
         in_place = in_place or name == "setitem" or name.startswith("set:")
         if name in operations.PLAIN or (name.startswith(("get:", "set:")) and name not in operations.PROPERTIES):
             return None

@@ -12,6 +12,9 @@ from looprop.errors import ModelError, UnseenError
 
 _QUANTISERS = {"aqlm", "auto_gptq", "awq", "bitsandbytes", "eetq", "gptqmodel", "hqq"}
 
+OWN_GRADIENTS = frozenset({torch.autograd.grad, torch.Tensor.backward})
+"""Functions by which a model differentiates itself."""
+
 _lock = Lock()
 # Modules that were in training mode before a run, and how many runs hold them in eval mode now.
 _held: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
@@ -59,6 +62,13 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 def _training(modules: list[nn.Module]) -> list[nn.Module]:
     return [module for module in modules if module.training]
+
+
+def differentiates_itself() -> UnseenError:
+    """The error of a model whose forward pass computes gradients."""
+    return UnseenError(
+        "the model differentiates itself in its forward pass (torch.autograd.grad), which the engine cannot follow"
+    )
 
 
 def is_compiled(module: nn.Module) -> bool:

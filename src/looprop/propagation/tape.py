@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from looprop.errors import InputError, LoopropError, RuleError, UnseenError
 from looprop.intercept.attention import AttentionSite
 from looprop.propagation.mode import RelevanceMode
-from looprop.propagation.modules import refuse_opaque
+from looprop.propagation.modules import differentiates_itself, refuse_opaque
 from looprop.propagation.plan import Plan
 
 _CHECKPOINTED = (
@@ -175,6 +175,4 @@ def refuse_own_gradients() -> Iterator[None]:
     except RuntimeError as error:
         if "have been used in the graph" not in str(error):
             raise
-        raise UnseenError(
-            "the model differentiates itself in its forward pass (torch.autograd.grad), which the engine cannot follow"
-        ) from error
+        raise differentiates_itself() from error
