@@ -32,10 +32,11 @@ def links() -> dict[str, str]:
 
 def entry(module: str, name: str) -> list[str]:
     """What the page of a room says of one of its names."""
-    value = getattr(import_module(module), name)
-    top = public_modules()["looprop"]
-    if module != "looprop" and name in top and home_of("looprop", name) == home_of(module, name):
-        return [f".. py:data:: {module}.{name}", "   :no-index:", "", f"   The same as :py:obj:`looprop.{name}`.", ""]
+    value, home = getattr(import_module(module), name), home_of(module, name)
+    rooms = [room for room, names in public_modules().items() if name in names and home_of(room, name) == home]
+    first = "looprop" if "looprop" in rooms else min(rooms, key=lambda room: (not home.startswith(room), room))
+    if module != first:
+        return [f".. py:data:: {module}.{name}", "   :no-index:", "", f"   The same as :py:obj:`{first}.{name}`.", ""]
     if inspect.isclass(value):
         options = [] if issubclass(value, BaseException) else ["   :members:"]
         if issubclass(value, BaseException | Result):  # what all of them do is said of their base

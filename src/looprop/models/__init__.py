@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from looprop.models.answers import Answer as Answer
     from looprop.models.encoded import Encoded as Encoded, partition as partition
     from looprop.models.features import FeaturesLike as FeaturesLike, divide as divide
-    from looprop.models.head import Kind as Kind
+    from looprop.models.head import Head as Head
     from looprop.models.layout import Layout as Layout, Part as Part, Within as Within
     from looprop.models.subject import Subject as Subject, bind as bind
     from looprop.models.target import Target as Target, TargetLike as TargetLike
@@ -24,7 +24,7 @@ __getattr__, __dir__, __all__ = lazily(
         "answers": "Answer",
         "encoded": "Encoded partition",
         "features": "FeaturesLike divide",
-        "head": "Kind",
+        "head": "Head",
         "layout": "Layout Part Within",
         "subject": "Subject bind",
         "target": "Target TargetLike",

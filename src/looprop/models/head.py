@@ -1,4 +1,4 @@
-"""What a head says of itself: which models it is for, and what loads them."""
+"""A head: which models an adapter is for, and what loads them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from looprop.models.adapter import Adapter
 
 
 @dataclass(frozen=True)
-class Kind:
+class Head:
     """Models whose class ends in some way.
 
     endings: of the names of their classes. adapter: makes them one of ours. auto: the transformers class that loads

@@ -9,7 +9,7 @@ from torch import nn
 
 from looprop.errors import ModelError
 from looprop.models import heads
-from looprop.models.head import Kind
+from looprop.models.head import Head
 
 # What can be done with a kind that is not loaded, by how the name of its class ends.
 _INSTEAD = {
@@ -18,12 +18,12 @@ _INSTEAD = {
 }
 
 
-def kind_of_model(model: nn.Module) -> Kind | None:
+def kind_of_model(model: nn.Module) -> Head | None:
     """The kind of a ready-made model, by its class and those it derives from; None where they say nothing."""
     return _kind((kind.__name__ for kind in type(model).__mro__), getattr(model, "main_input_name", None))
 
 
-def kind_of_config(config: Any, name: str) -> tuple[Kind, str]:
+def kind_of_config(config: Any, name: str) -> tuple[Head, str]:
     """The kind of a model, and its class, by the class that its configuration names."""
     import transformers
 
@@ -44,10 +44,10 @@ def kind_of_config(config: Any, name: str) -> tuple[Kind, str]:
     )
 
 
-def _kind(names: Iterable[str], main_input: str | None) -> Kind | None:
+def _kind(names: Iterable[str], main_input: str | None) -> Head | None:
     """By the names of classes, the most special first, and by what the main input is called."""
     files = [import_module(f"{heads.__name__}.{file.name}") for file in iter_modules(heads.__path__)]
-    kinds: list[Kind] = [kind for file in files for kind in file.KINDS]
+    kinds: list[Head] = [kind for file in files for kind in file.HEADS]
     kinds.sort(key=lambda kind: not kind.main_inputs)  # who asks for more comes first
     fitting = (kind for name in names for kind in kinds if kind.fits(name, main_input))
     return next(fitting, None)

@@ -11,7 +11,7 @@ from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.checking import items_named
 from looprop.models.encoded import Encoded
-from looprop.models.head import Kind
+from looprop.models.head import Head
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
 
@@ -120,8 +120,8 @@ class AudioClassifier(Adapter):
 
 
 # Classifiers of texts and of sounds have names alike: what the main input is called tells them apart.
-KINDS = (
-    Kind(
+HEADS = (
+    Head(
         ("ForSequenceClassification", "ForAudioClassification"),
         AudioClassifier,
         reader="AutoFeatureExtractor",

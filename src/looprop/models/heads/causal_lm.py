@@ -11,7 +11,7 @@ from looprop.errors import TargetError
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.checking import tokenizer_named
 from looprop.models.encoded import Encoded
-from looprop.models.head import Kind
+from looprop.models.head import Head
 from looprop.models.leading_space import other_with_space, warn_of_missing_space
 from looprop.models.prediction import Prediction, Resolved
 from looprop.models.target import Target, TargetLike
@@ -103,7 +103,7 @@ class CausalLanguageModel(TextAdapter):
         return longer, Target(tuple(ids[wanted.first :]), wanted.text, continuation=True)
 
 
-KINDS = (
-    Kind(("ForCausalLM", "LMHeadModel"), CausalLanguageModel, "AutoModelForCausalLM"),
-    Kind(("GenerationDecoder",), CausalLanguageModel),
+HEADS = (
+    Head(("ForCausalLM", "LMHeadModel"), CausalLanguageModel, "AutoModelForCausalLM"),
+    Head(("GenerationDecoder",), CausalLanguageModel),
 )

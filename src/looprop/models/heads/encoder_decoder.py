@@ -16,7 +16,7 @@ from looprop.intercept.lookup import FirstLookUpMode
 from looprop.models.adapter import Adapter
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded
-from looprop.models.head import Kind
+from looprop.models.head import Head
 from looprop.models.heads.causal_lm import CausalLanguageModel
 from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike
@@ -119,4 +119,4 @@ def _with_or_without(model: nn.Module, tokenizer: Any, *, name: str = "") -> Ada
     return (EncoderDecoder if two else CausalLanguageModel)(model, tokenizer, name=name)
 
 
-KINDS = (Kind(("ForConditionalGeneration", "ForTextToText", "MTModel", "EncoderDecoderModel"), _with_or_without),)
+HEADS = (Head(("ForConditionalGeneration", "ForTextToText", "MTModel", "EncoderDecoderModel"), _with_or_without),)

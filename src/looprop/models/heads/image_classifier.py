@@ -16,7 +16,7 @@ from looprop.intercept.sites import SiteMode
 from looprop.models.adapter import Adapter, Altered
 from looprop.models.checking import items_named
 from looprop.models.encoded import Encoded
-from looprop.models.head import Kind
+from looprop.models.head import Head
 from looprop.models.traced import Traced
 from looprop.propagation.tape import Tape
 
@@ -199,7 +199,7 @@ def _sides(config: Any, name: str) -> tuple[int, int] | None:
 
 
 PERCEIVER = tuple(f"ForImageClassification{way}" for way in ("Learned", "Fourier", "ConvProcessing"))
-KINDS = (
-    Kind(("ForImageClassification",), ImageClassifier, "AutoModelForImageClassification", "AutoImageProcessor"),
-    Kind(PERCEIVER, ImageClassifier, reader="AutoImageProcessor"),
+HEADS = (
+    Head(("ForImageClassification",), ImageClassifier, "AutoModelForImageClassification", "AutoImageProcessor"),
+    Head(PERCEIVER, ImageClassifier, reader="AutoImageProcessor"),
 )

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from looprop.errors import InputError, ModelError
 from looprop.models.encoded import Encoded
-from looprop.models.head import Kind
+from looprop.models.head import Head
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers
 from looprop.models.prediction import Resolved
 from looprop.models.target import TargetLike
@@ -45,4 +45,4 @@ class MaskedLanguageModel(PlacedAnswers):
         return Resolved(encoded, token_target(target, prediction.logits[-1], self.tokenizer), prediction)
 
 
-KINDS = (Kind(("ForMaskedLM",), MaskedLanguageModel, "AutoModelForMaskedLM"),)
+HEADS = (Head(("ForMaskedLM",), MaskedLanguageModel, "AutoModelForMaskedLM"),)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from looprop.errors import InputError, ModelError, TargetError
 from looprop.models.encoded import Encoded
-from looprop.models.head import Kind
+from looprop.models.head import Head
 from looprop.models.placed_answers import END, MARKS, START, PlacedAnswers, words_at
 from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike
@@ -120,7 +120,7 @@ class QuestionAnswering(PlacedAnswers):
         return encoded.text[spans[0][0] : spans[-1][1]] if spans else " ".join(encoded.names[first : last + 1])
 
 
-KINDS = (
-    Kind(("ForQuestionAnswering",), QuestionAnswering, "AutoModelForQuestionAnswering"),
-    Kind(("ForQuestionAnsweringSimple",), QuestionAnswering),
+HEADS = (
+    Head(("ForQuestionAnswering",), QuestionAnswering, "AutoModelForQuestionAnswering"),
+    Head(("ForQuestionAnsweringSimple",), QuestionAnswering),
 )

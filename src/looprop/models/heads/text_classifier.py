@@ -1,6 +1,6 @@
 """Text classifiers: single text or pair, several labels, or one logit (regression)."""
 
-from looprop.models.head import Kind
+from looprop.models.head import Head
 from looprop.models.text import TextAdapter
 
 
@@ -17,4 +17,4 @@ class TextClassifier(TextAdapter):
         return super().takes_batches and getattr(getattr(self.model, "config", None), "pad_token_id", 0) is not None
 
 
-KINDS = (Kind(("ForSequenceClassification",), TextClassifier, "AutoModelForSequenceClassification"),)
+HEADS = (Head(("ForSequenceClassification",), TextClassifier, "AutoModelForSequenceClassification"),)
