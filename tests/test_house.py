@@ -76,3 +76,9 @@ def test_the_way_of_one_evaluation_stays_short() -> None:
     run = command_line()
     run()
     assert sum(Walk(run).by_file.values()) <= 589
+
+
+def test_the_page_of_checks_stays_short() -> None:
+    page = (PACKAGE.parents[1] / "docs" / "what-is-checked.md").read_text("utf-8")
+    assert len(page.split()) <= 900
+    assert page.count("\n| --- |") == 1
