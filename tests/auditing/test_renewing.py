@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import looprop
 from auditing.pieces import bench
@@ -49,6 +50,22 @@ def test_what_was_found_out_is_forgotten_when_the_model_changes() -> None:
         assert not known(m.adapter.ledger)
     m.subject(inputs[0])
     assert known(m.adapter.ledger).keys() == {"watched", "lengths"}  # what one prediction finds out
+
+
+def test_a_hook_of_all_modules_and_new_tokens_make_another_version() -> None:
+    m, texts = bench("bert")
+    subject = m.subject(texts[0])
+    hook = nn.modules.module.register_module_forward_hook(lambda module, given, out: None)
+    try:
+        with pytest.raises(ModelError, match="has changed since it predicted this input"):
+            make_method("loo").attribute([subject])
+    finally:
+        hook.remove()
+    subject = m.subject(texts[0])
+    tokenizer: Any = m.adapter.tokenizer  # type: ignore[attr-defined]
+    tokenizer.add_tokens(["filmwise"])
+    with pytest.raises(ModelError, match="has changed since it predicted this input"):
+        make_method("loo").attribute([subject])
 
 
 def test_what_fits_into_memory_belongs_to_the_machine_and_stays() -> None:

@@ -62,6 +62,8 @@ class Adapter(ABC):
     """Are its logits those of classes, with names in the model's configuration?"""
     batches = True
     """Can several inputs run in one batch at all?"""
+    ends_at_padding = False
+    """Is an input answered at its last token that is no padding, and one at a time where padding is not known?"""
     pads = False
     """Can they be filled up to one length for it?"""
     draws = False
@@ -168,9 +170,6 @@ class Adapter(ABC):
     def logits(self, inputs: Mapping[str, Any], *, positions: int = 1) -> Tensor:
         """The logits (B, K, C) of one forward pass: the only door to the model. Its path is noted for who listens."""
         if (listening := LISTENING.get()) is None:
-            return self.forward(inputs, positions=positions)
-        if has_compiled(self.model):  # it would be compiled again for a mode that looks on
-            listening.append(0)
             return self.forward(inputs, positions=positions)
         with PathMode(inputs) as mode:
             logits = self.forward(inputs, positions=positions)
@@ -306,7 +305,10 @@ class Adapter(ABC):
     @property
     def takes_batches(self) -> bool:
         """Can several inputs run in one batch, as far as is known?"""
-        return self.batches and BATCHES not in self.ledger.dropped
+        known = self.batches and BATCHES not in self.ledger.dropped
+        if known and self.ends_at_padding:
+            return getattr(getattr(self.model, "config", None), "pad_token_id", 0) is not None
+        return known
 
     @property
     def positions(self) -> Positions:

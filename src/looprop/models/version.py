@@ -2,7 +2,7 @@
 
 A version holds, of every module, which object it is, its hooks and its plain attributes (numbers, texts, small
 collections, fields of a configuration); of every parameter and buffer where it lies in memory, how often torch saw it
-written, and a few of its values. Writes that torch does not count (through `.data`, numpy, fused optimizers) show in
+written, and a few of its values; the hooks of all modules, and the size of the tokenizer's vocabulary. Writes that torch does not count (through `.data`, numpy, fused optimizers) show in
 these values. A write that torch does not count and that changes none of them is not seen:
 `Workbench.refresh` is for that.
 """
@@ -37,6 +37,12 @@ class Version(NamedTuple):
 
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+# Hooks of all modules at once (`torch.nn.modules.module.register_module_forward_hook` and the like).
+_EVERYWHERE = [
+    hooks
+    for name, hooks in vars(nn.modules.module).items()
+    if name.startswith("_global_") and name.endswith("_hooks") and isinstance(hooks, dict)
+]
 # What every module has: its parameters, buffers and hooks, which are counted by themselves, and its mode.
 _FIRST = tuple(vars(nn.Module()))
 _STANDARD = frozenset(_FIRST)
@@ -51,7 +57,9 @@ def version_of(adapter: "Adapter") -> Version:
     tokenizer = getattr(adapter, "tokenizer", None)
     labels = str(getattr(getattr(model, "config", None), "id2label", None))
     tokens = [getattr(tokenizer, name, None) for name in ("mask_token_id", "pad_token_id")]
-    others = (id(tokenizer), *tokens, labels, adapter.ledger.refreshed)
+    vocabulary = len(tokenizer) if hasattr(tokenizer, "__len__") else 0
+    everywhere = [hook for hooks in _EVERYWHERE if hooks for hook in _hooks(hooks)]
+    others = (id(tokenizer), vocabulary, *tokens, labels, adapter.ledger.refreshed, *everywhere)
     tensors: list[Tensor] = []
     inner: list[Tensor] = []
     seen: dict[int, Hashable] = {}

@@ -8,13 +8,7 @@ class TextClassifier(TextAdapter):
     """A model that answers a text with one logit per class."""
 
     classifies = True
-
-    @property
-    def takes_batches(self) -> bool:
-        """Classifiers on top of decoders look for the last token that is no padding, and take one text at a time
-        without it.
-        """
-        return super().takes_batches and getattr(getattr(self.model, "config", None), "pad_token_id", 0) is not None
+    ends_at_padding = True  # on top of decoders
 
 
 HEADS = (Head(("ForSequenceClassification",), TextClassifier, "AutoModelForSequenceClassification"),)
