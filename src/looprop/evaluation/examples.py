@@ -25,7 +25,7 @@ LONGEST = 280
 
 
 @dataclass(frozen=True)
-class Disagreement:
+class Opposed:
     """How far methods are apart on one example, by one metric: the worst and the best method, with their values.
 
     matters: does any feature matter by itself? None where that is not known.
@@ -54,7 +54,7 @@ def kind_of(method: str) -> str:
     return "share" if (known := CATALOGUE.get(name)) is None else known.kind
 
 
-def disagreements(rows: Sequence[Row], metrics: Sequence[str]) -> list[Disagreement]:
+def disagreements(rows: Sequence[Row], metrics: Sequence[str]) -> list[Opposed]:
     """All examples by how far methods are apart by the first metric, the farthest first. References and scores that
     know nothing of the model have no say; where no feature matters a correlation is noise, and they come last.
     """
@@ -75,7 +75,7 @@ def disagreements(rows: Sequence[Row], metrics: Sequence[str]) -> list[Disagreem
         sign = 1 if metric.higher_is_better else -1
         order = sorted(values, key=lambda method: sign * values[method])
         worst, best = order[0], order[-1]
-        found.append(Disagreement(example, worst, best, values[worst], values[best], own[0].get("loo_matters")))
+        found.append(Opposed(example, worst, best, values[worst], values[best], own[0].get("loo_matters")))
     return sorted(found, key=lambda one: (one.matters is False, -one.gap))
 
 
@@ -100,7 +100,7 @@ def _known(value: float) -> float:
 
 
 def examples_html(
-    frames: Mapping[str, Explanation], rows: Sequence[Row], order: Sequence[Disagreement], *, by: str
+    frames: Mapping[str, Explanation], rows: Sequence[Row], order: Sequence[Opposed], *, by: str
 ) -> str:
     """The examples whose texts are known, each with what all methods said of it. by: what the metric is called by which
     they are ordered.
@@ -129,7 +129,7 @@ def _tools(labels: Sequence[str]) -> str:
     )
 
 
-def _example(one: Disagreement, by: str, frame: Explanation, rows: Sequence[Row], place: int, *, opened: bool) -> str:
+def _example(one: Opposed, by: str, frame: Explanation, rows: Sequence[Row], place: int, *, opened: bool) -> str:
     text = " ".join(frame.text.split()) or one.example
     short = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     apart = f"{by}: {one.worst} {number(one.lowest)}, {one.best} {number(one.highest)}"
