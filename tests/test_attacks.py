@@ -75,7 +75,8 @@ def test_a_short_campaign_finds_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_longer_campaign_finds_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "TEXTS", models.TEXTS // 2)  # of each model; `make attack` asks for all
-    counts = attack(name, range(FIRST[name] + QUICK[name], FIRST[name] + WHOLE[name]))
+    # Every other model: the campaign has all.
+    counts = attack(name, range(FIRST[name] + QUICK[name], FIRST[name] + WHOLE[name], 2 if name == "models" else 1))
     assert counts["right"], "not everything is refused"
 
 

@@ -77,9 +77,12 @@ def _receive(line: IO[bytes]) -> Any:
 
 
 def _serve() -> None:
+    import torch
+
     from attacks.changes import sequence
 
     sequence.imported()
+    torch.set_num_threads(1)  # a forked child has none of its parent's other threads and would wait for them
     gc.collect()
     gc.freeze()
     back = os.fdopen(os.dup(1), "wb")

@@ -64,10 +64,10 @@ def test_few_features_are_exact(bench: looprop.Workbench) -> None:
 
 def test_a_large_budget_comes_near() -> None:
     own = looprop.load()
-    text = "The film is not very good , and this was a very bad idea ."
-    exact = own.explain(text, "shapley", samples=10_000)
+    text = "The film is not very good , a bad idea ."
+    exact = own.explain(text, "shapley", samples=4096)
     errors = [
-        np.abs(own.explain(text, "fast-shapley", budget=budget).scores - exact.scores).max() for budget in (10, 400)
+        np.abs(own.explain(text, "fast-shapley", budget=budget).scores - exact.scores).max() for budget in (10, 800)
     ]
     assert errors[1] < 0.5 * errors[0]
     assert errors[1] < 0.1 * np.abs(exact.scores).max()
