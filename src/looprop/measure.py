@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Removal
-from looprop.models.ledger import Checks
+from looprop.models.ledger import CheckCost
 from looprop.models.subject import Subject
 
 STOPS = (KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -41,7 +41,7 @@ class Measured:
     seconds: float = math.nan
     residual: float | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
-    checks: Checks = field(default_factory=Checks)
+    checks: CheckCost = field(default_factory=CheckCost)
     options: Mapping[str, Any] = field(default_factory=dict)
     removal: Removal | None = None
     warnings: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ def ask(
     instead of issuing them.
     """
     caches = list({id(subject.cache): subject.cache for subject in subjects}.values())
-    before = [Checks(cache.checks.seconds, cache.checks.passes) for cache in caches]
+    before = [CheckCost(cache.checks.seconds, cache.checks.passes) for cache in caches]
     attributions: Sequence[Attribution | None] = [None] * len(subjects)
     raised: BaseException | None = None
     options, start = method.options, time.perf_counter()
@@ -79,7 +79,7 @@ def ask(
     elapsed = time.perf_counter() - start
     seconds = sum(cache.checks.seconds - was.seconds for cache, was in zip(caches, before, strict=True))
     passes = sum(cache.checks.passes - was.passes for cache, was in zip(caches, before, strict=True))
-    checks = Checks(seconds / len(subjects), passes / len(subjects))
+    checks = CheckCost(seconds / len(subjects), passes / len(subjects))
     blank = Measured(
         seconds=elapsed / len(subjects) - checks.seconds,
         checks=checks,

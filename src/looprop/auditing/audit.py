@@ -174,7 +174,7 @@ def _inputs_hash(subjects: Sequence[Subject]) -> str:
 
 
 @dataclass(frozen=True)
-class Part:
+class AuditPart:
     """One rewrite, or the sanity checks. id: its name, by which an engine reports a failure."""
 
     id: str
@@ -193,7 +193,7 @@ class Desk:
     original: Original | None = None
     step: Step = lambda what: None
 
-    def __call__(self, part: Part) -> Done:
+    def __call__(self, part: AuditPart) -> Done:
         if self.original is None:
             self.original = self.setup.original()
         if part.rewrite is None:
@@ -218,7 +218,10 @@ def compute(
     Trials come in the order of the rewrites; then the checks, none where none were wanted; then which machines
     computed, if the engine reports that.
     """
-    parts = [*(Part(rewrite.name, rewrite) for rewrite in rewrites), *([Part(SANITY_CHECKS, None)] if checks else [])]
+    parts = [
+        *(AuditPart(rewrite.name, rewrite) for rewrite in rewrites),
+        *([AuditPart(SANITY_CHECKS, None)] if checks else []),
+    ]
     here = engine == "local"
     desk = Desk(setup, original, step) if here else Desk(setup, original)
     # Elsewhere the checks begin first, since they take longest.

@@ -56,7 +56,7 @@ class ZeroedValues(InterceptMode):
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class BlockCall:
     """One call of a block: module, what it was given and what it gave. stream: where the stream stands among the
     arguments, a position or a name.
     """
@@ -89,9 +89,9 @@ def stream_of(output: Any) -> Any:
 
 
 @contextmanager
-def blocks_of(model: nn.Module) -> Iterator[list[Block]]:
+def blocks_of(model: nn.Module) -> Iterator[list[BlockCall]]:
     """The blocks that a forward pass inside this `with` block runs, in their order; there when it has ended."""
-    found: list[Block] = []
+    found: list[BlockCall] = []
     open_calls: list[int] = []
     thread, sites = get_ident(), CountingSites()
 
@@ -110,7 +110,7 @@ def blocks_of(model: nn.Module) -> Iterator[list[Block]]:
         if given.shape == out.shape:
             while found and found[-1].began >= began:  # a part of this block
                 found.pop()
-            found.append(Block(module, args, kwargs, stream, out, began))
+            found.append(BlockCall(module, args, kwargs, stream, out, began))
 
     # Hooks of looprop itself, which make no other model of it.
     before.of_looprop = after.of_looprop = True  # type: ignore[attr-defined]

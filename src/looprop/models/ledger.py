@@ -109,7 +109,7 @@ def refresh(model: nn.Module, own: Ledger) -> None:
 
 
 @dataclass
-class Checks:
+class CheckCost:
     """What the checks of one input cost, apart from the method that happened to run first: seconds, and forward
     passes.
     """

@@ -18,7 +18,7 @@ from looprop.models.answers import Answer
 from looprop.models.encoded import Encoded
 from looprop.models.features import FeaturesLike, divide
 from looprop.models.layout import Within
-from looprop.models.ledger import SHORTEST_PROOF, Checks
+from looprop.models.ledger import SHORTEST_PROOF, CheckCost
 from looprop.models.prediction import Prediction, Resolved
 from looprop.models.prompts import language_model
 from looprop.models.target import Target, TargetLike, short_form
@@ -80,7 +80,7 @@ class Cache:
     biases: list[SiteBias] | None = None
     biases_sought: bool = False
     spread: float | None = None
-    checks: Checks = field(default_factory=Checks)
+    checks: CheckCost = field(default_factory=CheckCost)
 
     def read_out(self, find: Callable[[], "ReadOut"]) -> "ReadOut":
         """Where the answer is read from, looked for once."""

@@ -55,7 +55,7 @@ class Neuron:
 
 
 @dataclass(frozen=True)
-class Block:
+class CircuitLayer:
     """One layer."""
 
     heads: tuple[Head, ...]
@@ -72,7 +72,7 @@ class Circuit:
     """
 
     words: Mapping[str, Weights]
-    blocks: tuple[Block, ...]
+    blocks: tuple[CircuitLayer, ...]
     sides: tuple[str, ...] = (ANSWER,)
 
     @property
@@ -132,7 +132,7 @@ class HandSetTransformer(nn.Module):
 
 
 class _BlockModule(nn.Module):
-    def __init__(self, block: Block, features: Sequence[str]) -> None:
+    def __init__(self, block: CircuitLayer, features: Sequence[str]) -> None:
         super().__init__()
         self.heads, self.width = len(block.heads), max(len(head.asks) for head in block.heads)
         self.query = _linear(self._padded([head.asks for head in block.heads]), features)
@@ -216,18 +216,18 @@ _SINK = {CLS: SHARP, WORD: SHARP}
 
 CIRCUITS: dict[str, Circuit] = {
     # Both words, or nothing.
-    "and": Circuit(_own(*_PAIR), (Block(_detectors(*_PAIR), (_above(_PAIR, 1.0, 1.0),)),)),
+    "and": Circuit(_own(*_PAIR), (CircuitLayer(_detectors(*_PAIR), (_above(_PAIR, 1.0, 1.0),)),)),
     # One of three is enough, and more are no more.
-    "or": Circuit(_own(*_ANY), (Block(_detectors(*_ANY), (_above(_ANY, 0.0, 1.0), _above(_ANY, 1.0, -1.0))),)),
+    "or": Circuit(_own(*_ANY), (CircuitLayer(_detectors(*_ANY), (_above(_ANY, 0.0, 1.0), _above(_ANY, 1.0, -1.0))),)),
     # The same, but by one head that shares its attention between words that mean the same.
     "redundant": Circuit(
-        {word: {"praise": 1.0} for word in ("superb", "wonderful")}, (Block((_finds("praise", ANSWER),)),)
+        {word: {"praise": 1.0} for word in ("superb", "wonderful")}, (CircuitLayer((_finds("praise", ANSWER),)),)
     ),
     # "good" is worth 1, "not good" is worth -1, "not" alone nothing.
     "negation": Circuit(
         _own(*_NEGATION),
         (
-            Block(
+            CircuitLayer(
                 (_finds("not", seen("not")), _finds("good", seen("good"))),
                 (_above(("good",), 0.0, 1.0), _above(_NEGATION, 1.0, -2.0)),
             ),
@@ -236,13 +236,17 @@ CIRCUITS: dict[str, Circuit] = {
     # The needle draws all attention and says 1; where it is gone, the straw is looked at and says -1.
     "needle": Circuit(
         {"needle": {"needle": 1.0}, "straw": {"straw": 1.0}},
-        (Block((Head(({CLS: SHARP},), ({"needle": 1.0, CLS: -1.0},), {"needle": 1.0, "straw": -1.0}, ANSWER),)),),
+        (
+            CircuitLayer(
+                (Head(({CLS: SHARP},), ({"needle": 1.0, CLS: -1.0},), {"needle": 1.0, "straw": -1.0}, ANSWER),)
+            ),
+        ),
     ),
     # Flat attention takes the mean of the votes; normalised, only its sign is left.
     "majority": Circuit(
         {"yes": {"vote": 1.0}, "no": {"vote": -1.0}},
         (
-            Block(
+            CircuitLayer(
                 (Head(({},), ({},), {"vote": 1.0}, "mean vote"),),
                 (Neuron({"mean vote": 1.0}, {"for": 1.0}), Neuron({"mean vote": -1.0}, {"against": 1.0})),
             ),
@@ -253,7 +257,7 @@ CIRCUITS: dict[str, Circuit] = {
     "copying": Circuit(
         {"colour": {"colour": 1.0}, "red": {"says": 1.0}, "blue": {"says": -1.0}},
         (
-            Block(
+            CircuitLayer(
                 (
                     Head(
                         asks=(*({position(number + 1): 2 * SHARP} for number in range(LENGTH - 1)), _SINK),
@@ -263,7 +267,7 @@ CIRCUITS: dict[str, Circuit] = {
                     ),
                 )
             ),
-            Block((Head(({CLS: SHARP},), ({"after colour": 2.0, WORD: -1.0},), {"says": 1.0}, ANSWER),)),
+            CircuitLayer((Head(({CLS: SHARP},), ({"after colour": 2.0, WORD: -1.0},), {"says": 1.0}, ANSWER),)),
         ),
     ),
 }
