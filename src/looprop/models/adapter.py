@@ -24,14 +24,13 @@ from looprop.models.encoded import Encoded
 from looprop.models.ledger import BATCHES, PADDING, SHORTEST_PROOF, Ledger, ledger_of
 from looprop.models.origin import Origin
 from looprop.models.positions import Positions, positions_of
-from looprop.models.prediction import Prediction, Resolved
+from looprop.models.prediction import Prediction, Resolved, Traced
 from looprop.models.target import TargetLike, labels_of, resolve_target
-from looprop.models.traced import Traced
 from looprop.models.trying import answers_alike_with_padding, find_answer_rows, settled
 from looprop.models.version import states, version_of
 from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
-from looprop.propagation.tape import Tape, refuse_own_gradients, relevance
+from looprop.propagation.tape import refuse_own_gradients, relevance
 
 Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 """How a feature can be removed from an input."""
@@ -66,6 +65,8 @@ class Adapter(ABC):
     """Can they be filled up to one length for it?"""
     draws = False
     """Can an input be shown as a picture?"""
+    explained_input = ""
+    """The input that is explained itself; empty where a look-up is."""
 
     def __init__(self, model: nn.Module, *, name: str = "", check: bool = True) -> None:
         if check:
@@ -204,8 +205,7 @@ class Adapter(ABC):
     def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
         """Find the target on the input: a class by number or label, a contrast of two, or the predicted one."""
         prediction = self.predict(encoded)
-        labels = labels_of(getattr(self.model, "config", None)) if self.classifies else {}
-        return Resolved(encoded, resolve_target(target, prediction.logits[-1], labels), prediction)
+        return Resolved(encoded, resolve_target(target, prediction.logits[-1], self.labels), prediction)
 
     # How its input can be altered
 
@@ -281,16 +281,16 @@ class Adapter(ABC):
             relevance(self.model, plan, explained_weight=self.explained_weight, record=record) as tape,
         ):
             with refuse_own_gradients(), within or nullcontext():
-                watched = self.watch(tape, inputs)
+                watched = dict(inputs)
+                if name := self.explained_input:
+                    watched[name] = tape.watch(inputs[name])
                 logits = self.logits(watched, positions=positions)
             yield Traced(tape, watched, logits)
 
-    def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The inputs with the explained one watched, where it is an input and no look-up."""
-        return dict(inputs)
-
     def explained(self, traced: Traced, readout: str) -> Tensor:
-        """The tensor whose relevance is the explanation."""
+        """The tensor whose relevance is the explanation: the explained input, or a look-up."""
+        if self.explained_input:
+            return traced.inputs[self.explained_input]
         if readout == "word":
             return traced.tape.explained
         if readout == "sum":
@@ -311,8 +311,7 @@ class Adapter(ABC):
     @property
     def positions(self) -> Positions:
         """How the model numbers positions."""
-        found: Positions | None = self.ledger.found.get("positions")
-        return found or self.ledger.once("positions", lambda: positions_of(self.model, self.arguments))
+        return self.ledger.once("positions", lambda: positions_of(self.model, self.arguments))
 
     def leading_positions(self, encoded: Encoded) -> int:
         """Positions of the sequence that stand before the first feature and are none (class tokens of images)."""
@@ -331,8 +330,7 @@ class Adapter(ABC):
             with self.traced(encoded.inputs) as traced:
                 return traced.attention
 
-        found: tuple[int, int] | None = self.ledger.found.get("attention")
-        return found or self.ledger.once("attention", count)
+        return self.ledger.once("attention", count)
 
     def may_pad(self, encoded: Encoded) -> bool:
         """May this input be filled up to the length of another? Tried once per model: padding can reach the answer

@@ -10,8 +10,7 @@ from looprop.errors import InputError
 from looprop.inputs.splitting import part_of
 from looprop.models.answer_text import spoken
 from looprop.models.checking import tokenizer_named
-from looprop.models.context import WITH_TEMPLATE, WITHOUT_TEMPLATE, context_prompt
-from looprop.models.conversation import Messages, laid_out
+from looprop.models.conversation import WITH_TEMPLATE, WITHOUT_TEMPLATE, Messages, context_prompt, laid_out
 from looprop.models.encoded import Encoded
 from looprop.models.features import FeaturesLike, divide
 from looprop.models.heads.causal_lm import CausalLanguageModel
@@ -19,7 +18,7 @@ from looprop.models.heads.encoder_decoder import EncoderDecoder
 from looprop.models.layout import Part, Within
 from looprop.models.prediction import Resolved
 from looprop.models.prompts import generated_ids
-from looprop.models.target_forms import Continuation
+from looprop.models.target import Continuation
 from looprop.models.token_targets import token_text
 
 LanguageModel = CausalLanguageModel | EncoderDecoder

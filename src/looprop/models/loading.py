@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from looprop.errors import LoopropError, ModelError
 from looprop.models.adapter import Adapter
-from looprop.models.cache import model_folder
 from looprop.models.folder import (
     ADAPTER,
     INDEX,
@@ -27,7 +26,7 @@ from looprop.models.heads.image_classifier import ImageClassifier
 from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.kinds import kind_of_config, kind_of_model
 from looprop.models.memory import check_size
-from looprop.models.origin import Origin
+from looprop.models.origin import Origin, model_folder
 from looprop.models.tensor_module import TensorModule
 
 EMBEDDED = "sentiment"

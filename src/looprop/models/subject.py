@@ -21,8 +21,7 @@ from looprop.models.layout import Within
 from looprop.models.ledger import SHORTEST_PROOF, CheckCost
 from looprop.models.prediction import Prediction, Resolved
 from looprop.models.prompts import language_model
-from looprop.models.target import Target, TargetLike, short_form
-from looprop.models.target_forms import Continuation, TargetForm, Token
+from looprop.models.target import Continuation, Target, TargetForm, TargetLike, Token, short_form
 from looprop.models.trying import reach
 from looprop.models.version import version_of
 

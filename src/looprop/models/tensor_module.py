@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
-from looprop.models.traced import Traced
-from looprop.propagation.tape import Tape
 
 # Elements of a plain tensor that count as one position.
 ELEMENTS = 256
@@ -30,7 +28,7 @@ class _Function(nn.Module):
 class TensorModule(Adapter):
     """A module, or a plain function, that maps (B, ...) to (B,) or (B, C)."""
 
-    noun, tokens = "tensors", False
+    noun, tokens, explained_input = "tensors", False, "x"
 
     def __init__(self, module: nn.Module | Callable[[Tensor], Tensor], *, name: str = "") -> None:
         model = module if isinstance(module, nn.Module) else _Function(module)
@@ -67,14 +65,6 @@ class TensorModule(Adapter):
                 f"{self.name} must map (B, ...) to (B,) or (B, C), got {shape} for a batch of {len(inputs['x'])}"
             )
         return logits[:, None, None] if logits.dim() == 1 else logits[:, None]
-
-    def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensor itself is explained."""
-        return {"x": tape.watch(inputs["x"])}
-
-    def explained(self, traced: Traced, readout: str) -> Tensor:
-        """Always the input."""
-        return traced.tape.explained
 
     def batch_positions(self, encoded: Encoded) -> int:
         """Elements are many and cheap."""

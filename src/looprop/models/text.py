@@ -11,7 +11,7 @@ from looprop.intercept.lookup import LookUpMode
 from looprop.models.adapter import Adapter, Altered
 from looprop.models.checking import PASSED_ON, check_table, tokenizer_failed, tokenizer_named
 from looprop.models.encoded import Encoded, check_text, words_of
-from looprop.models.traced import Traced
+from looprop.models.prediction import Traced
 from looprop.models.version import version_of
 
 # What a wrapper is given to see whether a mask reaches the answer.

@@ -16,8 +16,8 @@ from looprop.intercept.lookup import FirstLookUpMode
 from looprop.models.adapter import Adapter
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded
-from looprop.models.head import Head
 from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.kinds import Head
 from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextAdapter, TextLike
