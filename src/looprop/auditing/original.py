@@ -122,19 +122,17 @@ class Original:
         self.dtype = self.behaviour[0].logits.dtype
         self.tolerance = _for(self.dtype, SAME_EXPLANATION)
         self.observed = observe(adapter.model, self._run)
-        self.model = Model(adapter.model, self._run, self.observed, self._sites())
+        try:
+            sites: int | None = adapter.attention_sites(subjects[0].encoded)
+        except LoopropError:
+            sites = None
+        self.model = Model(adapter.model, self._run, self.observed, sites)
         self.answers = ask_all(methods, subjects)
 
     def _run(self) -> None:
         with self.adapter.evaluating(), torch.enable_grad():
             subject = self.subjects[0]
             self.adapter.logits(subject.encoded.inputs, positions=subject.target.positions)
-
-    def _sites(self) -> int | None:
-        try:
-            return self.adapter.attention_sites(self.subjects[0].encoded)
-        except LoopropError:
-            return None
 
     def _again(self) -> list[Subject]:
         renewed = self.adapter.renewed()
