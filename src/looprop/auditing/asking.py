@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from looprop.auditing.result import RewriteEffect
 from looprop.errors import LoopropError
 from looprop.measure import Measured, ask
 from looprop.methods.base import Method
@@ -82,22 +83,6 @@ class MethodAnswer:
         return replace(self, found=self.found[:count])
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Explanations of several inputs, before and after.
-
-    r: mean over inputs of Pearson's r, of those where it is defined; lowest_r: the lowest. change: the largest relative
-    change of any input. top: the share of inputs whose top feature changes. refused: why there is nothing to compare;
-    the numbers are NaN then.
-    """
-
-    r: float = math.nan
-    lowest_r: float = math.nan
-    change: float = math.nan
-    top: float = math.nan
-    refused: str = ""
-
-
 def ask_all(
     methods: Mapping[str, Method], subjects: Sequence[Subject], *, batch: bool = True
 ) -> dict[str, MethodAnswer]:
@@ -143,19 +128,17 @@ def top_changes(before: Scores, after: Scores, tolerance: float) -> bool:
     return bool(size[top] < size.max() * (1.0 - tolerance))
 
 
-def agreement(before: Sequence[Scores], after: Sequence[Scores], tolerance: float) -> Agreement:
-    """Compare explanations input by input."""
+def agreement(
+    before: Sequence[Scores], after: Sequence[Scores], tolerance: float, method: str = "", rewrite: str = ""
+) -> RewriteEffect:
+    """Compare the explanations of a method input by input, as they are and after a rewrite."""
     pairs = list(zip(before, after, strict=True))
     defined = [r for a, b in pairs if not math.isnan(r := pearson(a, b))]
-    return Agreement(
+    return RewriteEffect(
+        method,
+        rewrite,
         r=float(np.mean(defined)) if defined else math.nan,
         lowest_r=min(defined, default=math.nan),
         change=max(relative_change(a, b) for a, b in pairs),
         top=sum(top_changes(a, b, tolerance) for a, b in pairs) / len(pairs),
     )
-
-
-def compare(before: MethodAnswer, after: MethodAnswer, tolerance: float) -> Agreement:
-    """Compare two answers of one method; with an error in either there is nothing to compare."""
-    error = before.error or after.error
-    return Agreement(refused=error) if error else agreement(before.scores, after.scores, tolerance)

@@ -156,10 +156,11 @@ class Attempt:
 
 @dataclass(frozen=True)
 class RewriteEffect:
-    """The effect of one rewrite on the explanations of one method: see `asking.Agreement`.
+    """The effect of one rewrite on the explanations of one method.
 
-    loo_r: mean r of the explanation after the rewrite with leave-one-out.
-    refused: why there is no explanation to compare.
+    r: mean over inputs of Pearson's r, of those where it is defined; lowest_r: the lowest. change: the largest relative
+    change of any input. top: the share of inputs whose top feature changes. loo_r: mean r of the explanation after the
+    rewrite with leave-one-out. refused: why there is nothing to compare; the numbers are NaN then.
     """
 
     method: str

@@ -185,8 +185,8 @@ class Adapter(ABC):
         if version != self.ledger.version:
             self.ledger.renew(version)
         before = None if self.ledger.watched else states(self.model)
+        path = PathMode(encoded.inputs)
         try:
-            path = PathMode(encoded.inputs)
             # A compiled model would be compiled again for a mode that looks on: its path stays unknown.
             with nullcontext() if has_compiled(self.model) else path, evaluating(self.model):
                 logits = self.forward(encoded.inputs, positions=positions)[0]
@@ -205,7 +205,8 @@ class Adapter(ABC):
     def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
         """Find the target on the input: a class by number or label, a contrast of two, or the predicted one."""
         prediction = self.predict(encoded)
-        return Resolved(encoded, resolve_target(target, prediction.logits[-1], self.labels), prediction)
+        labels = labels_of(getattr(self.model, "config", None)) if self.classifies else {}
+        return Resolved(encoded, resolve_target(target, prediction.logits[-1], labels), prediction)
 
     # How its input can be altered
 
@@ -311,7 +312,8 @@ class Adapter(ABC):
     @property
     def positions(self) -> Positions:
         """How the model numbers positions."""
-        return self.ledger.once("positions", lambda: positions_of(self.model, self.arguments))
+        found: Positions | None = self.ledger.found.get("positions")
+        return found or self.ledger.once("positions", lambda: positions_of(self.model, self.arguments))
 
     def leading_positions(self, encoded: Encoded) -> int:
         """Positions of the sequence that stand before the first feature and are none (class tokens of images)."""
@@ -330,7 +332,8 @@ class Adapter(ABC):
             with self.traced(encoded.inputs) as traced:
                 return traced.attention
 
-        return self.ledger.once("attention", count)
+        found: tuple[int, int] | None = self.ledger.found.get("attention")
+        return found or self.ledger.once("attention", count)
 
     def may_pad(self, encoded: Encoded) -> bool:
         """May this input be filled up to the length of another? Tried once per model: padding can reach the answer

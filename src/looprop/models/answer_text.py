@@ -62,8 +62,5 @@ def said_of(
     first, stop = answer["part"]
     spans = answer["offsets"][first:stop]
     start, end = spans[0][0], spans[-1][1]
-    return (
-        tuple(answer["tokens"][first:stop]),
-        tuple((a - start, b - start) for a, b in spans),
-        answer["text"][start:end],
-    )
+    tokens, moved = answer["tokens"][first:stop], ((a - start, b - start) for a, b in spans)
+    return tuple(tokens), tuple(moved), answer["text"][start:end]

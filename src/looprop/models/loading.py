@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from looprop.errors import LoopropError, ModelError
+from looprop.errors import ModelError
 from looprop.models.adapter import Adapter
+from looprop.models.checking import PASSED_ON
 from looprop.models.folder import (
     ADAPTER,
     INDEX,
@@ -131,15 +132,19 @@ def _from_pretrained(
         )
         _check_loaded(info, name)
         model = model.eval() if device is None else model.eval().to(device)
-    if kind.reader != "AutoTokenizer":
-        with _ours(name, "its processor", "save one beside it, or load((model, None)) and give tensors"):
-            reader = getattr(transformers, kind.reader).from_pretrained(source, **options)
-    else:
-        with _ours(name, "its tokenizer", "copy or download its files anew, or load((model, tokenizer))"):
-            if on_disk:
-                check_tokenizer_files(Path(source))
-            reader = transformers.AutoTokenizer.from_pretrained(source, **options)
-            _check_vocabulary(reader, name)
+    tokens = kind.reader == "AutoTokenizer"
+    again = "copy or download its files anew, or load((model, tokenizer))"
+    without = "save one beside it, or load((model, None)) and give tensors"
+    with _ours(name, "its tokenizer", again) if tokens else _ours(name, "its processor", without):
+        if tokens and on_disk:
+            check_tokenizer_files(Path(source))
+        reader = getattr(transformers, kind.reader).from_pretrained(source, **options)
+        # A tokenizer that a library made up without its files knows its special tokens and nothing else.
+        if tokens and not set(reader.get_vocab()) - set(reader.all_special_tokens):
+            raise ModelError(
+                f"the tokenizer of {name} knows no word: its vocabulary is missing; copy or download its files, or "
+                "load((model, tokenizer))"
+            )
     with _ours(name, "the model"):
         return kind.adapter(model, reader, name=name)
 
@@ -198,24 +203,12 @@ def _check_loaded(info: dict[str, Any], name: str) -> None:
         raise ModelError(f"{name} has weights of another shape than its configuration says for {', '.join(wrong[:4])}")
 
 
-def _check_vocabulary(tokenizer: Any, name: str) -> None:
-    """Raise for a tokenizer that a library made up without its files: it knows its special tokens and nothing else."""
-    known = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
-    if not known:
-        raise ModelError(
-            f"the tokenizer of {name} knows no word: its vocabulary is missing; copy or download its files, or "
-            "load((model, tokenizer))"
-        )
-
-
 @contextmanager
 def _ours(name: str, part: str, way_out: str = "copy or download its files anew") -> Iterator[None]:
     """Whatever a library raises on the files of others is an error of ours that says what can be done."""
     try:
         yield
-    except LoopropError:
-        raise
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+    except PASSED_ON:
         raise
     except BaseException as error:  # libraries in Rust panic with an exception that is no Exception
         said = f"{_first_line(error)} ({type(error).__name__})"

@@ -4,7 +4,7 @@ Token(" Paris") is " Paris"; Contrast(" Paris", " Lyon") is (" Paris", " Lyon");
 "continuation: Paris.". A continuation can also be given by its tokens, which are then never made anew from its text.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
@@ -138,18 +138,25 @@ def resolve_target(target: TargetLike, logits: Tensor, labels: dict[int, str]) -
 
     logits: (C,) of the intact input.
     """
+    return choose(target, logits, lambda name: _index(name, len(logits), labels), lambda i: labels.get(i, str(i)))
+
+
+def choose(
+    target: Any, logits: Tensor, find: Callable[[Any], int], label: Callable[[int], str], kind: str = "classes"
+) -> Target:
+    """A class or token that `find` knows, a contrast of two, or None for the likeliest. logits: (C,)."""
     if target is None:
         index = int(logits.argmax()) if len(logits) > 1 else 0
-        return Target((index,), _label(index, labels))
-    if isinstance(target, tuple):
-        if len(target) != 2:
-            raise TargetError(f"a contrast is a pair (for, against), got {target!r}")
-        plus, minus = (_index(part, len(logits), labels) for part in target)
-        if plus == minus:
-            raise TargetError(f"a contrast needs two different classes, got {target!r}")
-        return Target((plus,), f"{_label(plus, labels)} - {_label(minus, labels)}", against=minus)
-    index = _index(target, len(logits), labels)
-    return Target((index,), _label(index, labels))
+        return Target((index,), label(index))
+    if not isinstance(target, tuple):
+        index = find(target)
+        return Target((index,), label(index))
+    if len(target) != 2:
+        raise TargetError(f"a contrast is a pair (for, against), got {target!r}")
+    plus, minus = map(find, target)
+    if plus == minus:
+        raise TargetError(f"a contrast needs two different {kind}, got {target!r}")
+    return Target((plus,), f"{label(plus)} - {label(minus)}", against=minus)
 
 
 def labels_of(config: Any) -> dict[int, str]:
@@ -170,10 +177,6 @@ def labels_of(config: Any) -> dict[int, str]:
         if found:
             return found
     raise ModelError(f"id2label must name classes by number, such as {{0: 'negative', 1: 'positive'}}, got {given!r}")
-
-
-def _label(index: int, labels: dict[int, str]) -> str:
-    return labels.get(index, str(index))
 
 
 def _index(target: Any, classes: int, labels: dict[int, str]) -> int:

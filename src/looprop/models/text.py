@@ -91,12 +91,12 @@ class TextAdapter(Adapter):
             encoding = self.tokenizer(
                 *texts, return_offsets_mapping=fast, return_special_tokens_mask=True, verbose=False, **limit
             )
-            tokens = self.tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+            ids: list[int] = encoding["input_ids"]
+            tokens = self.tokenizer.convert_ids_to_tokens(ids)
         except PASSED_ON:
             raise
         except BaseException as error:  # a panic of its Rust code is no Exception
             raise tokenizer_failed(self.name, error) from error
-        ids: list[int] = encoding["input_ids"]
         if not ids:
             raise InputError(f"the tokenizer makes no token of {texts[0]!r}")
         table = self.model.get_input_embeddings()  # type: ignore[operator]

@@ -1,6 +1,7 @@
 """A token of the vocabulary as a target: what language models, encoder-decoders and masked models are asked for."""
 
 import warnings
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from looprop.errors import TargetError
 from looprop.models.encoded import check_text
-from looprop.models.target import Continuation, Target, TargetLike
+from looprop.models.target import Continuation, Target, TargetLike, choose
 
 CONTINUATION = "continuation:"
 """What begins a target that is a whole output, given as text."""
@@ -16,18 +17,9 @@ CONTINUATION = "continuation:"
 
 def token_target(target: TargetLike, logits: Tensor, tokenizer: Any) -> Target:
     """A token by id or text, a pair of tokens, or None for the likeliest. logits: (V,) of the intact input."""
-    if target is None:
-        index = int(logits.argmax())
-        return Target((index,), token_text(tokenizer, index))
-    parts: tuple[Any, ...] = target if isinstance(target, tuple) else (target,)
-    if not 1 <= len(parts) <= 2:
-        raise TargetError(f"a contrast is a pair (for, against), got {target!r}")
-    ids = [_token_id(tokenizer, part, len(logits)) for part in parts]
-    if len(ids) == 1:
-        return Target((ids[0],), token_text(tokenizer, ids[0]))
-    if ids[0] == ids[1]:
-        raise TargetError(f"a contrast needs two different tokens, got {target!r}")
-    return Target((ids[0],), f"{token_text(tokenizer, ids[0])} - {token_text(tokenizer, ids[1])}", against=ids[1])
+    one: Any = target[0] if isinstance(target, tuple) and len(target) == 1 else target
+    find = partial(_token_id, tokenizer, size=len(logits))
+    return choose(one, logits, find, partial(token_text, tokenizer), "tokens")
 
 
 def token_text(tokenizer: Any, index: int) -> str:

@@ -80,15 +80,12 @@ def _shift_units(first: nn.Linear, second: nn.Linear, changes: Changes) -> list[
     for column, (j, p) in enumerate(zip(units, speakers, strict=True)):
         copies[j, column], kept[j, p], outer_bias[j] = weight[j, p], 0.0, 0.0
     shifted: Tensor = inner_bias[speakers] + bias[units] / slopes
-    _widen(first, torch.cat([inner, inner[speakers]]), torch.cat([inner_bias, shifted]), changes)
+    wide, wide_bias = torch.cat([inner, inner[speakers]]), torch.cat([inner_bias, shifted])
+    if first.bias is None:
+        changes.set_forward(first, linear_map(wide, wide_bias))
+    else:
+        changes.replace(first, "weight", wide)
+        changes.replace(first, "bias", wide_bias)
     changes.replace(second, "weight", torch.cat([kept, copies], 1))
     changes.replace(second, "bias", outer_bias)
     return units
-
-
-def _widen(layer: nn.Linear, weight: Tensor, bias: Tensor, changes: Changes) -> None:
-    if layer.bias is not None:
-        changes.replace(layer, "weight", weight)
-        changes.replace(layer, "bias", bias)
-        return
-    changes.set_forward(layer, linear_map(weight, bias))

@@ -131,7 +131,9 @@ class BlockRewrite(Rewrite):
 
 def _blocks(model: Model, places: Places) -> Iterator[AttentionBlock]:
     names = {module: name for name, module in model.module.named_modules()}
-    rotary = _is_rotary(model.module)
+    config = getattr(model.module, "config", None)
+    says = getattr(config, "rope_parameters", None) or getattr(config, "rope_theta", None)
+    rotary = bool(says) or any("rotary" in type(module).__name__.lower() for module in names)
     for module, name in names.items():
         if not model.observed.calls[module]:
             continue
@@ -151,9 +153,7 @@ def _torch_block(module: nn.MultiheadAttention, name: str) -> AttentionBlock:
     rows = torch.split(torch.arange(3 * width), width)
     query, key, value = (Projection(module, "in_proj_weight", "in_proj_bias", index) for index in rows)
     output = Projection(module.out_proj, "weight", "bias", torch.arange(width), columns=True)
-    return AttentionBlock(
-        name, module, query, key, value, output, heads, heads, width // heads, rotary=False, normed=False
-    )
+    return AttentionBlock(name, module, query, key, value, output, heads, heads, width // heads, False, False)
 
 
 def _named_block(root: nn.Module, module: nn.Module, name: str, rotary: bool) -> AttentionBlock | None:
@@ -235,9 +235,3 @@ def _output(root: nn.Module, children: dict[str, nn.Module], name: str) -> nn.Li
         if is_linear(module):
             return module  # type: ignore[return-value]
     raise _NotUnderstood("the output projection is not found by name")
-
-
-def _is_rotary(root: nn.Module) -> bool:
-    config = getattr(root, "config", None)
-    says = getattr(config, "rope_parameters", None) or getattr(config, "rope_theta", None)
-    return bool(says) or any("rotary" in type(module).__name__.lower() for module in root.modules())
