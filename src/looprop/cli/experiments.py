@@ -47,8 +47,7 @@ def reproduce(
     limit: options.Limit = None,
     seed: options.Seed = 0,
     out: Annotated[
-        Path | None,
-        typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER"),
+        Path | None, typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER")
     ] = None,
     loo_from: LooFrom = None,
     references: References = None,

@@ -30,24 +30,18 @@ LONG = 10.0
 Text = Annotated[str | None, typer.Argument(help="The text to explain; - reads standard input.")]
 Target = Annotated[
     str | None,
-    typer.Option(
-        help="A label, class number or token; A,B: the contrast of two. [default: what is predicted]",
-    ),
+    typer.Option(help="A label, class number or token; A,B: the contrast of two. [default: what is predicted]"),
 ]
 Features = Annotated[str, typer.Option(help="token, word or chunk:N.")]
 Loo = Annotated[
     bool | None,
     typer.Option(
-        "--loo/--no-loo",
-        help="Compare with leave-one-out. [default: with two or more methods, up to 128 features]",
+        "--loo/--no-loo", help="Compare with leave-one-out. [default: with two or more methods, up to 128 features]"
     ),
 ]
 Check = Annotated[
     int | None,
-    typer.Option(
-        metavar="N",
-        help="Say how far to trust each method: N true leave-one-out values, 8 for instance.",
-    ),
+    typer.Option(metavar="N", help="Say how far to trust each method: N true leave-one-out values, 8 for instance."),
 ]
 Interacting = Annotated[
     bool, typer.Option("--interactions", help="What pairs of features do that their parts do not; says its cost first.")
@@ -60,8 +54,7 @@ Chat = Annotated[
 ]
 Continuation = Annotated[str | None, typer.Option(help="Explain the log-probability of this continuation.")]
 Generate = Annotated[
-    int | None,
-    typer.Option(min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N"),
+    int | None, typer.Option(min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N")
 ]
 Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture; also .svg, .pdf.")]
 

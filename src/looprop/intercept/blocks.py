@@ -30,7 +30,6 @@ class CountingSites(InterceptMode):
         self.met = 0
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What torch gives."""
         out = function(*args, **kwargs)
         self.met += attends(name, out)
         return out
@@ -46,7 +45,6 @@ class ZeroedValues(InterceptMode):
         self.kept = kept
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Attention with values, or weights, zeroed."""
         if name == "scaled_dot_product_attention":
             given = {**dict(zip(("query", "key", "value"), args, strict=False)), **kwargs}
             given["value"] = given["value"] * self.kept[:, None, :, None]
@@ -114,14 +112,10 @@ def blocks_of(model: nn.Module) -> Iterator[list[BlockCall]]:
 
     # Hooks of looprop itself, which make no other model of it.
     before.of_looprop = after.of_looprop = True  # type: ignore[attr-defined]
-    hooks = [
-        hook
-        for module in model.modules()
-        for hook in (
-            module.register_forward_pre_hook(before, with_kwargs=True),
-            module.register_forward_hook(after, with_kwargs=True),
-        )
-    ]
+    hooks = []
+    for module in model.modules():
+        hooks.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        hooks.append(module.register_forward_hook(after, with_kwargs=True))
     try:
         with sites:
             yield found

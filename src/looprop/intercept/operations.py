@@ -49,28 +49,19 @@ def operation_name(function: Any) -> tuple[str, bool]:
     >>> [operation_name(f) for f in (torch.Tensor.add_, torch.Tensor.__rmul__, torch.ops.aten.mul.Tensor)]
     [('add', True), ('mul', False), ('mul', False)]
     """
-    foreign = _foreign_name(function)
-    if foreign:
-        return foreign, False
     schema = getattr(function, "_schema", None)
-    name = schema.name.split("::")[-1] if schema is not None else getattr(function, "__name__", repr(function))
+    full = schema.name if schema is not None else getattr(function, "_qualified_op_name", "")
+    namespace, _, name = full.partition("::")
+    home = str(getattr(function, "__module__", None))
+    if name and namespace not in OWN_NAMESPACES:
+        return str(full), False
+    if not name and isinstance(function, FunctionType) and home.partition(".")[0] != "torch":
+        return f"{home}::{function.__name__}", False
+    name = full.split("::")[-1] if schema is not None else getattr(function, "__name__", repr(function))
     if name in ("__get__", "__set__"):
         owner = getattr(getattr(function, "__self__", None), "__name__", "?")
         return f"{name.strip('_')}:{owner}", False
     return plain_name(name)
-
-
-def _foreign_name(function: Any) -> str:
-    """The full name of a function that is not torch's own; "" for torch's."""
-    schema = getattr(function, "_schema", None)
-    full = schema.name if schema is not None else getattr(function, "_qualified_op_name", "")
-    namespace, _, name = full.partition("::")
-    if name:
-        return "" if namespace in OWN_NAMESPACES else str(full)
-    home = str(getattr(function, "__module__", None))
-    if isinstance(function, FunctionType) and home.partition(".")[0] != "torch":
-        return f"{home}::{function.__name__}"
-    return ""
 
 
 def plain_name(name: str) -> tuple[str, bool]:

@@ -170,10 +170,9 @@ class Adapter(ABC):
         """The logits (B, K, C) of one forward pass: the only door to the model. Its path is noted for who listens."""
         if (listening := LISTENING.get()) is None:
             return self.forward(inputs, positions=positions)
-        if has_compiled(self.model):  # it would be compiled again for a mode that looks on
-            listening.append(0)
-            return self.forward(inputs, positions=positions)
-        with PathMode(inputs) as mode:
+        mode = PathMode(inputs)
+        # A compiled model would be compiled again for a mode that looks on: its path stays unknown.
+        with nullcontext() if has_compiled(self.model) else mode:
             logits = self.forward(inputs, positions=positions)
         listening.append(mode.path)
         return logits
@@ -187,7 +186,6 @@ class Adapter(ABC):
         before = None if self.ledger.watched else states(self.model)
         path = PathMode(encoded.inputs)
         try:
-            # A compiled model would be compiled again for a mode that looks on: its path stays unknown.
             with nullcontext() if has_compiled(self.model) else path, evaluating(self.model):
                 logits = self.forward(encoded.inputs, positions=positions)[0]
         except LoopropError:
@@ -277,10 +275,8 @@ class Adapter(ABC):
 
         record: keep what every attention site computed. within: another mode that looks on at the forward pass.
         """
-        with (
-            self.evaluating(),
-            relevance(self.model, plan, explained_weight=self.explained_weight, record=record) as tape,
-        ):
+        weight = self.explained_weight
+        with self.evaluating(), relevance(self.model, plan, explained_weight=weight, record=record) as tape:
             with refuse_own_gradients(), within or nullcontext():
                 watched = dict(inputs)
                 if name := self.explained_input:
@@ -292,11 +288,9 @@ class Adapter(ABC):
         """The tensor whose relevance is the explanation: the explained input, or a look-up."""
         if self.explained_input:
             return traced.inputs[self.explained_input]
-        if readout == "word":
-            return traced.tape.explained
-        if readout == "sum":
-            return traced.tape.embedding_sum
-        raise InputError(f"readout must be 'word' or 'sum', got {readout!r}")
+        if readout not in ("word", "sum"):
+            raise InputError(f"readout must be 'word' or 'sum', got {readout!r}")
+        return traced.tape.explained if readout == "word" else traced.tape.embedding_sum
 
     @abstractmethod
     def token_scores(self, relevance: Tensor) -> Tensor:
@@ -336,9 +330,7 @@ class Adapter(ABC):
         return found or self.ledger.once("attention", count)
 
     def may_pad(self, encoded: Encoded) -> bool:
-        """May this input be filled up to the length of another? Tried once per model: padding can reach the answer
-        unseen.
-        """
+        """May this input be filled up to the length of another? Tried: padding can reach the answer unseen."""
         if not (self.takes_batches and self.pads) or len(encoded) < SHORTEST_PROOF or PADDING in self.ledger.dropped:
             return False
         return self.ledger.once("padding", lambda: answers_alike_with_padding(self, encoded))

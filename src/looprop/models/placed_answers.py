@@ -79,7 +79,6 @@ class PlacedAnswers(TextAdapter):
         return torch.arange(len(marks), device=marks.device), here.int().argmax(1)
 
     def answer_rows(self, encoded: Encoded, *, positions: int = 1) -> AnswerRows:
-        """Those that are marked."""
         return AnswerRows(inside=tuple((encoded.inputs[MARKS][0] & (START | END)).nonzero()[:, 0].tolist()))
 
     def spare_position(self, encoded: Encoded) -> int:

@@ -264,11 +264,7 @@ def bind(
 
 
 def bind_encoded(
-    adapter: Adapter,
-    encoded: Encoded,
-    target: TargetLike,
-    features: FeaturesLike | None = None,
-    within: Within = None,
+    adapter: Adapter, encoded: Encoded, target: TargetLike, features: FeaturesLike | None = None, within: Within = None
 ) -> Subject:
     """The same for an input that is encoded already."""
     if isinstance(target, Continuation | Token) and adapter.target_words != "token":

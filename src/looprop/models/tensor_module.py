@@ -67,9 +67,7 @@ class TensorModule(Adapter):
         return logits[:, None, None] if logits.dim() == 1 else logits[:, None]
 
     def batch_positions(self, encoded: Encoded) -> int:
-        """Elements are many and cheap."""
         return max(1, len(encoded) // ELEMENTS)
 
     def token_scores(self, relevance: Tensor) -> Tensor:
-        """Each element for itself."""
         return relevance.flatten(1)

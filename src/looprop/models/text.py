@@ -184,22 +184,18 @@ class TextAdapter(Adapter):
         return torch.nn.functional.pad(row, (missing, 0) if self.padding_side == "left" else (0, missing), value=fill)
 
     def masked(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
-        """By the attention mask."""
         inputs = self.whole(encoded, len(keep))
         return {**inputs, "attention_mask": keep.to(inputs["input_ids"])}
 
     def replaced(self, encoded: Encoded, keep: Tensor, token: int) -> dict[str, Tensor]:
-        """Their token ids are others."""
         inputs = self.whole(encoded, len(keep))
         return {**inputs, "input_ids": torch.where(keep, inputs["input_ids"], token)}
 
     def halved(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
-        """By another token."""
         other = (int(encoded.inputs["input_ids"][0, 0]) + 1) % len(self.word_embeddings)
         return self.replaced(encoded, keep, other)
 
     def token_id(self, kind: Literal["mask-token", "pad-token"]) -> int:
-        """As the tokenizer numbers it."""
         token = getattr(self.tokenizer, f"{kind.replace('-', '_')}_id", None)
         if token is None:
             raise InputError(f"the tokenizer of {self.name} has no {kind.replace('-', ' ')}: use another removal")
@@ -219,7 +215,6 @@ class TextAdapter(Adapter):
         return batch, self.positions.place(batch, rows)
 
     def explained_values(self, encoded: Encoded) -> Tensor:
-        """The word embeddings (1, T, D)."""
         return self.word_embeddings.detach()[encoded.inputs["input_ids"]]
 
     def baseline(self, values: Tensor, kind: Literal["zero", "space", "pad", "mask"]) -> Tensor:

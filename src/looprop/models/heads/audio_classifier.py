@@ -90,7 +90,6 @@ class AudioClassifier(Adapter):
         return max(1, min(int(second) // PIECES_A_SECOND, -(-length // FEWEST)))
 
     def batch_positions(self, encoded: Encoded) -> int:
-        """A piece of sound is more work than a token."""
         return WEIGHT * len(encoded)
 
     def spread(self, keep: Tensor, whole: Tensor) -> Tensor:

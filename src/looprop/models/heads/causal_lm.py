@@ -43,7 +43,6 @@ class CausalLanguageModel(TextAdapter):
         return logits[:, -positions:]
 
     def answer_rows(self, encoded: Encoded, *, positions: int = 1) -> AnswerRows:
-        """The last positions."""
         return AnswerRows(last=positions)
 
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:
