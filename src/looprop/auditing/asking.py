@@ -47,9 +47,7 @@ def behaviour(subjects: Sequence[Subject]) -> list[Behaviour]:
 
 
 def deviations(before: Sequence[Behaviour], after: Sequence[Behaviour]) -> tuple[float, float]:
-    """The largest deviations of logits and of gradients after a rewrite over all inputs, each relative to the largest
-    entry; NaN if one of them is.
-    """
+    """The largest deviations of logits and of gradients over all inputs, relative to the largest entry, or NaN."""
     pairs = list(zip(before, after, strict=True))
     logits = np.max([_deviation(b.logits, a.logits) for b, a in pairs])
     return float(logits), float(np.max([_deviation(b.gradient, a.gradient) for b, a in pairs]))

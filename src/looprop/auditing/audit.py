@@ -123,9 +123,7 @@ class Manifest:
         self._weights = weights_hash(setup.adapter.model)
 
     def about(self, original: Original, *, checks: bool, account: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The manifest as plain data, with the time it took; weights that have changed raise. account: which machines
-        of an engine computed.
-        """
+        """The manifest as plain data; weights that have changed raise. account: which machines computed."""
         adapter, features, subjects = self._setup.adapter, self._setup.features, original.subjects
         if weights_hash(adapter.model) != self._weights:
             raise ModelError(f"the audit has changed the weights of {adapter.name}: this is a fault of looprop")

@@ -168,9 +168,7 @@ class Original:
     def _compared(
         self, method: str, after: MethodAnswer, *, first: int | None = None, rewrite: str = ""
     ) -> RewriteEffect:
-        """The agreement of a method with itself; with an error there is nothing to compare. first: on so many of the
-        inputs.
-        """
+        """The agreement of a method with itself, if there is no error. first: on so many of the inputs."""
         before = self.answers[method].first(first)
         if error := before.error or after.error:
             return RewriteEffect(method, rewrite, refused=error)

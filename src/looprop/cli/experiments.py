@@ -1,6 +1,4 @@
-"""`looprop reproduce` and `looprop report`: an experiment into a folder, and a folder into
-tables, a figure and a page.
-"""
+"""`looprop reproduce`: an experiment into a folder; `looprop report`: a folder into tables, a figure and a page."""
 
 import sys
 from pathlib import Path

@@ -140,9 +140,7 @@ def _with_loo(methods: list[str], wanted: bool | None, *, passes: int) -> list[s
 
 
 def _say_cost(subject: "Subject", methods: list[str]) -> None:
-    """What long work will cost, before it begins: forward passes of each method, and seconds from one; nothing where
-    there is little to do.
-    """
+    """Say what long work will cost before it begins: forward passes of each method, and seconds timed by one."""
     from looprop.measure import one_pass, spoken, stated_cost
     from looprop.methods.registry import make_method
 

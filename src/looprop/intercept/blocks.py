@@ -55,9 +55,7 @@ class ZeroedValues(InterceptMode):
 
 @dataclass(frozen=True, eq=False)
 class BlockCall:
-    """One call of a block: module, what it was given and what it gave. stream: where the stream stands among the
-    arguments, a position or a name.
-    """
+    """A block's call. stream: where the stream stands among the arguments, a position or a name."""
 
     module: nn.Module
     args: tuple[Any, ...]

@@ -1,6 +1,4 @@
-"""Sums and means over the rows of a sequence, as a read-out takes them: recorded, or completed where only some rows are
-run.
-"""
+"""Sums and means over rows, as a read-out takes them: recorded, or completed where only some rows are run."""
 
 from __future__ import annotations
 

@@ -88,9 +88,7 @@ class Answer:
         return f"Answer({self.text!r}{cut}, log-probability {self.logprob:.3f}, {len(self)} tokens)"
 
     def __getitem__(self, which: str | int | slice) -> "Answer":
-        """The same answer, of which a part is asked for: tokens a[3:7], or characters a["12:40"] of its text, snapped
-        to the tokens that hold them.
-        """
+        """The same answer, asked for tokens a[3:7], or characters a["12:40"], snapped to the tokens that hold them."""
         part = part_of(which, self.text, self.offsets)
         return replace(self, part=part)
 

@@ -7,9 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a model was loaded from, so that another process can load the same. accelerated: for a device that is not
-    the CPU.
-    """
+    """Where a model was loaded from, so that another process can load it too. accelerated: for a device but the CPU."""
 
     source: str | None
     trust_remote_code: bool = False

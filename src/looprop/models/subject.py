@@ -167,9 +167,7 @@ class Subject:
         return self._beyond(float((logits - self.prediction.logits).abs().max()), AGREEMENT)
 
     def _beyond(self, difference: float, relative: float) -> bool:
-        """Is a difference more than rounding? Small logits may be differences of large numbers: how much they move
-        with the input counts as well.
-        """
+        """Is it more than rounding? Small logits may be differences of large numbers: how they move counts, too."""
         if difference <= rounding(self.size, self.dtype, relative=relative):
             return False
         spread = self.cache.scale(lambda: reach(self.adapter, self.encoded, self.prediction.logits))
@@ -222,9 +220,7 @@ class Subject:
         return self.cache.read_out(self._read_out).rows
 
     def rows_needed(self, keep: Tensor) -> Tensor:
-        """Rows that must be computed for each variant: the kept ones and those that the answer is read from, unless
-        that is a mean over those kept. (B, T)
-        """
+        """Rows to compute for each variant: the kept ones and, unless it is a mean over these, the answer's. (B, T)"""
         needed = keep.clone()
         if not self.answer_rows.everything:
             needed[:, self.rows_read] = True

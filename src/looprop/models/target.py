@@ -87,9 +87,7 @@ class Target:
         object.__setattr__(self, "positions", len(self.index) + 1 if self.continuation else 1)
 
     def value(self, logits: Tensor) -> Tensor:
-        """The target's value for each row: a logit, a difference of two, or a summed
-        log-probability. (B, K, C) -> (B,)
-        """
+        """A logit, a difference of two, or a summed log-probability for each row. (B, K, C) -> (B,)"""
         return self.total(self.parts(logits))
 
     def parts(self, logits: Tensor) -> Tensor:

@@ -50,9 +50,7 @@ class ValueOutputTurned(BlockRewrite):
 
 
 class HeadsPermuted(BlockRewrite):
-    """Heads in another order: rows of Q, K and V and columns of W_o permuted alike; whole groups of heads, where they
-    share keys and values.
-    """
+    """Rows of Q, K and V and columns of W_o in another order of heads, or of groups that share keys and values."""
 
     name = "heads-permuted"
 

@@ -84,9 +84,7 @@ class EncoderDecoder(TextAdapter):
         return AnswerRows()
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
-        """`continuation:...` for a whole output; else the first token after the decoder's start: by id or text, a pair
-        of tokens, or the likeliest.
-        """
+        """`continuation:...`, or the decoder's first token: by id or text, a pair of tokens, or the likeliest."""
         if (wanted := continuation_of(target)) is not None:
             ids = continuation_ids(self.tokenizer, wanted, len(self.word_embeddings), of_decoder=True)
             if self.longest is not None and len(self.start) + len(ids) > self.longest:

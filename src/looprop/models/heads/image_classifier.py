@@ -160,9 +160,7 @@ def in_squares(adapter: Adapter, side: int) -> Adapter:
 
 
 def _png(pixels: Tensor, processor: Any) -> str:
-    """A file of pixels (C, H, W) in base64: by the mean and deviation that a processor took off, else from the darkest
-    to the brightest value.
-    """
+    """Pixels (C, H, W) as a file in base64: by a processor's mean and deviation, else from darkest to brightest."""
     from PIL import Image  # of matplotlib
 
     normalised = processor if getattr(processor, "do_normalize", True) else None

@@ -11,9 +11,7 @@ class TextClassifier(TextAdapter):
 
     @property
     def takes_batches(self) -> bool:
-        """Classifiers on top of decoders look for the last token that is no padding, and take one text at a time
-        without it.
-        """
+        """Classifiers on decoders look for the last token that is no padding: without it, one text at a time."""
         return super().takes_batches and getattr(getattr(self.model, "config", None), "pad_token_id", 0) is not None
 
 
