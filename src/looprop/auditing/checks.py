@@ -66,14 +66,9 @@ def shift_input(adapter: Adapter, subjects: Sequence[Subject], changes: Changes,
     The constant c is drawn per dimension of the embedding (texts) or is one for the whole input, as large as the input
     itself.
     """
-    if (weight := adapter.explained_weight) is not None:
-        return _shift_embedding(adapter, weight, subjects, changes, seed)
-    return _shift_tensor(adapter, subjects, changes)
-
-
-def _shift_embedding(
-    adapter: Adapter, weight: Tensor, subjects: Sequence[Subject], changes: Changes, seed: int
-) -> list[Subject]:
+    weight = adapter.explained_weight
+    if weight is None:
+        return _shift_tensor(adapter, subjects, changes)
     embedding: nn.Module = adapter.model.get_input_embeddings()  # type: ignore[operator]
     generator = torch.Generator().manual_seed(seed)
     draws = torch.randn(weight.shape[1], generator=generator, dtype=torch.float64).to(weight)
@@ -113,11 +108,8 @@ def _shift_tensor(adapter: Adapter, subjects: Sequence[Subject], changes: Change
         return forward(**{**kwargs, name: kwargs[name] - constant})
 
     changes.set_forward(adapter.model, moved_back)
-    shifted = []
-    for subject in subjects:
-        inputs = {**subject.encoded.inputs, name: subject.encoded.inputs[name] + constant}
-        shifted.append(replace(subject, encoded=replace(subject.encoded, inputs=inputs)).of(adapter))
-    return shifted
+    moved = [replace(s.encoded, inputs={**s.encoded.inputs, name: s.encoded.inputs[name] + constant}) for s in subjects]
+    return [replace(s, encoded=encoded).of(adapter) for s, encoded in zip(subjects, moved, strict=True)]
 
 
 def residual(subjects: Sequence[Subject], found: Sequence[Measured]) -> float:

@@ -1,5 +1,6 @@
 """`looprop explain`: one text, one or more methods, shown, written or handed on."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,8 +119,13 @@ def explain(
     methods = _with_loo(methods, loo, passes=len(subject.features))
     _say_cost(subject, methods)
     found = _explained(bench, asked, methods, check, by_default=not method)
-    if interactions:
-        _add_interactions(found, subject)
+    if interactions:  # the same for all methods: they go into the details of the first explanation
+        from looprop.interacting import interactions_of, planned
+
+        say(f"interactions of {planned(subject)}")
+        with progress("pairs"):
+            pairs = interactions_of(subject)
+        found[0] = replace(found[0], details={**found[0].details, "interactions": pairs.to_dict()})
     show(found, html=html, png=png, json_=json_, no_color=no_color)
 
 
@@ -183,8 +189,6 @@ def _explained(
     bench: "Workbench", asked: dict[str, Any], methods: list[str], check: int | None, *, by_default: bool
 ) -> "Explanations":
     """One explanation per method, named as it was asked for; by_default: nobody asked for the default by its name."""
-    from dataclasses import replace
-
     from looprop.methods.registry import make_method
     from looprop.metrics.trust import LEAST
     from looprop.result.explanation import Explanations
@@ -199,18 +203,6 @@ def _explained(
             found.append(explanation if one is None else replace(explanation, method=name))
             advance(methods[i + 1] if i + 1 < len(methods) else "")
     return found
-
-
-def _add_interactions(found: "Explanations", subject: "Subject") -> None:
-    """The interactions of pairs, in the details of the first explanation: they are the same for all methods."""
-    from dataclasses import replace
-
-    from looprop.interacting import interactions_of, planned
-
-    say(f"interactions of {planned(subject)}")
-    with progress("pairs"):
-        pairs = interactions_of(subject)
-    found[0] = replace(found[0], details={**found[0].details, "interactions": pairs.to_dict()})
 
 
 def show_interactions(found: "Explanations", console: "Console") -> None:

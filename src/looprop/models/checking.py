@@ -50,12 +50,9 @@ def check_table(model: nn.Module, name: str) -> None:
 
 def out_of_memory(error: BaseException) -> bool:
     """Does an error say that memory ran out, on whatever device?"""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    text = str(error).lower()
-    return isinstance(error, RuntimeError) and (
-        "out of memory" in text or "allocate memory" in text or "not enough memory" in text
-    )
+    said = str(error).lower() if isinstance(error, RuntimeError) else ""
+    spoken = any(words in said for words in ("out of memory", "allocate memory", "not enough memory"))
+    return spoken or isinstance(error, torch.OutOfMemoryError | MemoryError)
 
 
 def no_memory() -> ModelError:

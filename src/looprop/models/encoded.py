@@ -113,9 +113,8 @@ def partition(encoded: Encoded, features: str | Sequence[Sequence[int]] = "token
             raise InputError("words need character offsets: use a fast tokenizer, or features='token'")
         groups: list[list[int]] = []
         for i in free:
-            same = (
-                groups and encoded.word_ids[i] is not None and encoded.word_ids[groups[-1][-1]] == encoded.word_ids[i]
-            )
+            word = encoded.word_ids[i]
+            same = groups and word is not None and encoded.word_ids[groups[-1][-1]] == word
             groups[-1].append(i) if same else groups.append([i])
         return tuple(map(tuple, groups))
     match = re.fullmatch(r"chunk:(\d+)", features)

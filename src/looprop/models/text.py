@@ -63,15 +63,9 @@ class TextAdapter(Adapter):
         if limit is None or limit < 1:  # XLNet says -1: any length
             return None
         # RoBERTa and its kin number positions from padding_idx + 1.
-        offset = next(
-            (
-                e.padding_idx + 1
-                for n, e in self.model.named_modules()
-                if n.endswith("position_embeddings") and getattr(e, "padding_idx", None) is not None
-            ),
-            0,
-        )
-        return int(limit) - offset
+        tables = (module for name, module in self.model.named_modules() if name.endswith("position_embeddings"))
+        padding = (place for table in tables if (place := getattr(table, "padding_idx", None)) is not None)
+        return int(limit) - next((place + 1 for place in padding), 0)
 
     def encode(self, item: TextLike, *, truncation: bool = False) -> Encoded:
         """A text or a pair of texts as token ids."""

@@ -225,7 +225,7 @@ class BatchNormFolded(Rewrite):
                 continue
             (norm,) = readers
             if isinstance(norm, _BatchNorm) and norm.running_mean is not None and norm.running_var is not None:
-                changes.set_forward(source, _with(source, *_scale_and_bias(source, norm)))
+                changes.set_forward(source, _folded(source, norm))
                 changes.set_forward(norm, lambda x: x)
                 folded.add(norm)
                 places.changed.append(observed.names[norm])
@@ -235,18 +235,14 @@ class BatchNormFolded(Rewrite):
         return places
 
 
-def _scale_and_bias(layer: _Layer, norm: _BatchNorm) -> tuple[Tensor, Tensor]:
-    """The factor for each output of a layer, and its new bias, that replace the batch norm after it."""
+def _folded(layer: _Layer, norm: _BatchNorm) -> Forward:
+    """The forward function of a layer with the batch norm after it: scaled outputs and another bias."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
     scale = torch.rsqrt(norm.running_var + norm.eps)
     scale = scale if norm.weight is None else scale * norm.weight.detach()
     bias = -norm.running_mean if layer.bias is None else layer.bias.detach() - norm.running_mean
-    return scale, scale * bias if norm.bias is None else scale * bias + norm.bias.detach()
-
-
-def _with(layer: _Layer, scale: Tensor, bias: Tensor) -> Forward:
-    """The forward function of a layer with scaled outputs and another bias."""
+    bias = scale * bias if norm.bias is None else scale * bias + norm.bias.detach()
     weight = layer.weight.detach() * scale.reshape(-1, *[1] * (layer.weight.dim() - 1))
     if isinstance(layer, nn.Linear):
         return linear_map(weight, bias)
