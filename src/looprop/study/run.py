@@ -25,9 +25,9 @@ FIELDS = {"title": str, "tasks": int, "model": str, "data": str, "data_title": s
 class Run:
     """The manifest and the rows of a run, finished or not.
 
-    spec: the specification as plain data; experiment: its name. title: experiment, data and model; a subset says so, and
-    so does a run that is not finished. data: the name of the data set; data_title: with the part of it. layers: how many
-    attention layers the model has, of runs on texts. metrics: of the rows. computed: the examples that have rows.
+    spec: the specification as plain data; experiment: its name. title: experiment, data and model; a subset says so,
+    and so does a run that is not finished. data: the name of the data set; data_title: with the part of it. layers: how
+    many attention layers the model has, of runs on texts. metrics: of the rows. computed: the examples that have rows.
     damaged: parts that were found damaged and computed anew. failed: examples that failed again and again and have no
     rows yet, with their last errors.
     """
