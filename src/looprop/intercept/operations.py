@@ -8,36 +8,20 @@ from typing import Any
 
 OWN_NAMESPACES = frozenset({"aten", "prim", "prims"})
 
-_REVERSED = {
-    "radd": "add",
-    "rmul": "mul",
-    "rsub": "rsub",
-    "rtruediv": "rdiv",
-    "rdiv": "rdiv",
-    "rpow": "rpow",
-    "rmatmul": "rmatmul",
-    "float": "item",
-    "int": "item",
-    "index": "item",
-    "complex": "item",
-}
-_SYNONYMS = {
-    "truediv": "div",
-    "divide": "div",
-    "true_divide": "div",
-    "multiply": "mul",
-    "subtract": "sub",
-    "negative": "neg",
-    "_softmax": "softmax",
-    "special_softmax": "softmax",
-    "swapaxes": "transpose",
-    "swapdims": "transpose",
-    "concat": "cat",
-    "concatenate": "cat",
-    "clip": "clamp",
-    "linalg_vector_norm": "vector_norm",
-    "linalg_norm": "norm",
-}
+
+def _named(pairs: str) -> dict[str, str]:
+    return dict(pair.split("=") for pair in pairs.split())
+
+
+_REVERSED = _named(
+    "radd=add rmul=mul rsub=rsub rtruediv=rdiv rdiv=rdiv rpow=rpow rmatmul=matmul float=item int=item index=item "
+    "complex=item"
+)
+_SYNONYMS = _named(
+    "truediv=div divide=div true_divide=div multiply=mul subtract=sub negative=neg _softmax=softmax "
+    "special_softmax=softmax swapaxes=transpose swapdims=transpose concat=cat concatenate=cat clip=clamp "
+    "linalg_vector_norm=vector_norm linalg_norm=norm"
+)
 _IN_PLACE_DUNDER = {"iadd", "isub", "imul", "itruediv", "ipow", "imatmul"}
 _NOT_IN_PLACE = {"requires_grad_", "retain_grad"}
 

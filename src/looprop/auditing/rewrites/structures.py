@@ -18,13 +18,8 @@ from looprop.auditing.rewrites.base import Changes, Model, Places, Rewrite
 from looprop.auditing.rewrites.observing import is_conv1d, is_linear
 
 _SEPARATE = (
-    ("query", "key", "value"),
-    ("q_proj", "k_proj", "v_proj"),
-    ("q_lin", "k_lin", "v_lin"),
-    ("query_proj", "key_proj", "value_proj"),
-    ("q", "k", "v"),
-    ("to_q", "to_k", "to_v"),
-    ("wq", "wk", "wv"),
+    "query key value, q_proj k_proj v_proj, q_lin k_lin v_lin, query_proj key_proj value_proj, q k v, to_q to_k to_v, "
+    "wq wk wv"
 )
 _PACKED = ("c_attn", "Wqkv", "qkv_proj", "qkv", "in_proj")  # queries of all heads, then keys, then values
 _INTERLEAVED = ("query_key_value",)  # queries, keys and values of the first head, then of the second
@@ -184,7 +179,7 @@ def _named_block(root: nn.Module, module: nn.Module, name: str, rotary: bool) ->
 
 def _projections(children: dict[str, nn.Module]) -> list[nn.Module]:
     """Queries, keys and values, or one layer for all three; nothing if there are none of a known name."""
-    for names in _SEPARATE:
+    for names in map(str.split, _SEPARATE.split(",")):
         if all(name in children and is_linear(children[name]) for name in names):
             return [children[name] for name in names]
     packed = [children[name] for name in (*_PACKED, *_INTERLEAVED) if name in children and is_linear(children[name])]
