@@ -15,7 +15,7 @@ from looprop.methods.base import Method
 from looprop.methods.default import by_default
 from looprop.methods.loo import LeaveOneOut
 from looprop.methods.names import DEFAULT
-from looprop.models.answer_text import said_of
+from looprop.models.answers import said_of
 from looprop.models.subject import Subject
 from looprop.progress import InterruptedWarning, Steps
 from looprop.removal.value import SetFunction
