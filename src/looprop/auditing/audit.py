@@ -200,10 +200,8 @@ def compute(
     Trials come in the order of the rewrites; then the checks, none where none were wanted; then which machines
     computed, if the engine reports that.
     """
-    parts = [
-        *(AuditPart(rewrite.name, rewrite) for rewrite in rewrites),
-        *([AuditPart(SANITY_CHECKS, None)] if checks else []),
-    ]
+    parts = [AuditPart(rewrite.name, rewrite) for rewrite in rewrites]
+    parts += [AuditPart(SANITY_CHECKS, None)] if checks else []
     here = engine == "local"
     desk = Desk(setup, original, step) if here else Desk(setup, original)
     # Elsewhere the checks begin first, since they take longest.

@@ -62,9 +62,8 @@ def load_adapter(
         raise ModelError(f"{folder} is a file: a model is loaded from its folder, {str(folder.parent)!r}")
     adapter = _from_pretrained(folder if folder.is_dir() else str(source), str(source), trust_remote_code, device)
     # A folder of one's own by its whole path: other processes work in other folders.
-    adapter.origin = Origin(
-        str(Path(source).resolve() if Path(source).is_dir() else source), trust_remote_code, accelerated
-    )
+    own = Path(source).resolve() if Path(source).is_dir() else source
+    adapter.origin = Origin(str(own), trust_remote_code, accelerated)
     return adapter
 
 

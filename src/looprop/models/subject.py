@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from looprop.models.target import Continuation, Target, TargetForm, TargetLike, 
 from looprop.models.trying import reach
 from looprop.models.version import version_of
 
+T = TypeVar("T")
 # A class token and a distillation token; more rows are a mean.
 FEW = 2
 
@@ -81,17 +82,12 @@ class Cache:
     spread: float | None = None
     checks: CheckCost = field(default_factory=CheckCost)
 
-    def read_out(self, find: Callable[[], "ReadOut"]) -> "ReadOut":
-        """Where the answer is read from, looked for once."""
-        if self.found is None:
-            self.found = find()
-        return self.found
-
-    def scale(self, find: Callable[[], float]) -> float:
-        """How much the logits move, looked for once."""
-        if self.spread is None:
-            self.spread = find()
-        return self.spread
+    def once(self, name: Literal["found", "spread"], find: Callable[[], T]) -> T:
+        """An entry, looked for once."""
+        if getattr(self, name) is None:
+            setattr(self, name, find())
+        value: T = getattr(self, name)
+        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,12 +140,8 @@ class Subject:
 
     def of(self, adapter: Adapter) -> Self:
         """The same question to another model, or to another writing of this one."""
-        return replace(
-            self,
-            adapter=adapter,
-            prediction=adapter.predict(self.encoded, positions=self.target.positions),
-            cache=Cache(),
-        )
+        prediction = adapter.predict(self.encoded, positions=self.target.positions)
+        return replace(self, adapter=adapter, prediction=prediction, cache=Cache())
 
     def each(self) -> list[Self]:
         """One subject for every token of the continuation. They share one input, and with it a forward pass where a
@@ -170,7 +162,7 @@ class Subject:
         """Is it more than rounding? Small logits may be differences of large numbers: how they move counts, too."""
         if difference <= rounding(self.size, self.dtype, relative=relative):
             return False
-        spread = self.cache.scale(lambda: reach(self.adapter, self.encoded, self.prediction.logits))
+        spread = self.cache.once("spread", lambda: reach(self.adapter, self.encoded, self.prediction.logits))
         return not difference <= rounding(max(self.size, spread), self.dtype, relative=relative)
 
     def check_route(self, value: float, route: str) -> None:
@@ -185,7 +177,7 @@ class Subject:
         Looked for once per sequence of operations, and on each input where it may be elsewhere: one row at one end of a
         short input may have been looked for, a class token is none that moves.
         """
-        return self.cache.read_out(self._read_out).answer_rows
+        return self.cache.once("found", self._read_out).answer_rows
 
     def _read_out(self) -> ReadOut:
         found = self._find_answer_rows()
@@ -217,7 +209,7 @@ class Subject:
     @property
     def rows_read(self) -> list[int]:
         """The numbers of these rows."""
-        return self.cache.read_out(self._read_out).rows
+        return self.cache.once("found", self._read_out).rows
 
     def rows_needed(self, keep: Tensor) -> Tensor:
         """Rows to compute for each variant: the kept ones and, unless it is a mean over these, the answer's. (B, T)"""
@@ -233,7 +225,7 @@ class Subject:
     @property
     def reads_a_part(self) -> bool:
         """Is the answer read from a mean that leaves some rows out?"""
-        return self.cache.read_out(self._read_out).a_part
+        return self.cache.once("found", self._read_out).a_part
 
     def group(self, token_scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of features from scores of positions: a feature's score is the sum of its positions'."""

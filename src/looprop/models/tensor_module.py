@@ -32,11 +32,8 @@ class TensorModule(Adapter):
 
     def __init__(self, module: nn.Module | Callable[[Tensor], Tensor], *, name: str = "") -> None:
         model = module if isinstance(module, nn.Module) else _Function(module)
-        super().__init__(
-            model,
-            name=name or getattr(module, "__name__", type(module).__name__),
-            check=any(True for _ in model.parameters()),
-        )
+        own = name or getattr(module, "__name__", type(module).__name__)
+        super().__init__(model, name=own, check=any(True for _ in model.parameters()))
 
     def encode(self, item: Any, *, truncation: bool = False) -> Encoded:
         """One row of a float tensor, without its batch dimension."""

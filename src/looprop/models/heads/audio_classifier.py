@@ -110,11 +110,5 @@ class AudioClassifier(Adapter):
 
 
 # Classifiers of texts and of sounds have names alike: what the main input is called tells them apart.
-HEADS = (
-    Head(
-        ("ForSequenceClassification", "ForAudioClassification"),
-        AudioClassifier,
-        reader="AutoFeatureExtractor",
-        main_inputs=frozenset(SOUNDS),
-    ),
-)
+NAMES = ("ForSequenceClassification", "ForAudioClassification")
+HEADS = (Head(NAMES, AudioClassifier, reader="AutoFeatureExtractor", main_inputs=frozenset(SOUNDS)),)

@@ -53,10 +53,8 @@ def _check(runs: Sequence[Run]) -> None:
     for run in runs:
         if not run.rows:
             raise DataError(f"{run.folder} holds no finished example yet: nothing to report")
-        if run.experiment != runs[0].experiment:
-            raise DataError(
-                f"runs of one report must be of one experiment, got {runs[0].experiment} and {run.experiment}"
-            )
+        if (own := run.experiment) != (first := runs[0].experiment):
+            raise DataError(f"runs of one report must be of one experiment, got {first} and {own}")
 
 
 WITH_BARS = 4
@@ -81,9 +79,8 @@ def html_report(contents: Sequence[Contents], *, figure_title: str = "", svg: by
 
 def to_html(grid: Grid) -> str:
     """A card with a table; numbers have bars where there is room for them."""
-    numeric = {
-        name for row in grid.rows for name, cell in zip(grid.header, row, strict=True) if isinstance(cell, Measured)
-    }
+    every = (pair for row in grid.rows for pair in zip(grid.header, row, strict=True))
+    numeric = {name for name, cell in every if isinstance(cell, Measured)}
     bars = not grid.compared and len(numeric) <= WITH_BARS
     columns: list[Column] = []
     for name in grid.header:
@@ -91,10 +88,8 @@ def to_html(grid: Grid) -> str:
         columns += [Column("paper", tip="the paper's number, and ours minus it")] if name in grid.compared else []
     rows: list[list[str | Cell]] = []
     for row in grid.rows:
-        cells: list[str | Cell] = []
-        for name, cell in zip(grid.header, row, strict=True):
-            cells += _cells(cell, compared=name in grid.compared)
-        rows.append(cells)
+        pairs = zip(grid.header, row, strict=True)
+        rows.append([shown for name, cell in pairs for shown in _cells(cell, compared=name in grid.compared)])
     prose = not numeric and bool(rows)
     shown = table(columns, rows, sortable=grid.sortable, stacked=prose)
     shown = shown if prose else f'<div class="wide-tables">{shown}</div>'

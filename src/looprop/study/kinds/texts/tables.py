@@ -72,12 +72,8 @@ def main_table(run: Run, evaluation: Evaluation, methods: Sequence[str], title: 
         + " ".join(notes_of(evaluation.rows, evaluation.metrics))
     ).strip()
     metrics = [title_of(metric) for metric in shown]
-    printed = {
-        name
-        for row in rows
-        for name, cell in zip(metrics, row[1:], strict=False)
-        if isinstance(cell, Measured) and cell.paper is not None
-    }
+    every = (pair for row in rows for pair in zip(metrics, row[1:], strict=False))
+    printed = {name for name, cell in every if isinstance(cell, Measured) and cell.paper is not None}
     where = f"{title}: {run.data_title}, {run.model}"
     return Grid(where, ["method", *metrics, "n", "cost"], rows, note, frozenset(printed))
 
