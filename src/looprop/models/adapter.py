@@ -275,8 +275,10 @@ class Adapter(ABC):
 
         record: keep what every attention site computed. within: another mode that looks on at the forward pass.
         """
-        weight = self.explained_weight
-        with self.evaluating(), relevance(self.model, plan, explained_weight=weight, record=record) as tape:
+        with (
+            self.evaluating(),
+            relevance(self.model, plan, explained_weight=self.explained_weight, record=record) as tape,
+        ):
             with refuse_own_gradients(), within or nullcontext():
                 watched = dict(inputs)
                 if name := self.explained_input:
