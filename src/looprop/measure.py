@@ -26,7 +26,7 @@ LONGEST_ERROR = 1000  # characters: some errors quote the whole text
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Outcome:
     """What a method gave for one subject, or the error that says why it gave nothing.
 
     cost: in forward passes, counted by the method. seconds: its time, a share of the call's where several subjects were
@@ -55,7 +55,7 @@ def ask(
     *,
     catch: tuple[type[BaseException], ...] = (),
     record: bool = False,
-) -> list[Measured]:
+) -> list[Outcome]:
     """Ask a method about subjects of one model in one call.
 
     catch: errors that become the error of every result instead of being raised. record: keep warnings with the results
@@ -80,7 +80,7 @@ def ask(
     seconds = sum(cache.checks.seconds - was.seconds for cache, was in zip(caches, before, strict=True))
     passes = sum(cache.checks.passes - was.passes for cache, was in zip(caches, before, strict=True))
     checks = CheckCost(seconds / len(subjects), passes / len(subjects))
-    blank = Measured(
+    blank = Outcome(
         seconds=elapsed / len(subjects) - checks.seconds,
         checks=checks,
         options=options,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from looprop.auditing.result import RewriteEffect
 from looprop.errors import LoopropError
-from looprop.measure import Measured, ask
+from looprop.measure import Outcome, ask
 from looprop.methods.base import Method
 from looprop.metrics import pearson
 from looprop.models.subject import Subject
@@ -68,7 +68,7 @@ Scores = NDArray[np.float64]
 class MethodAnswer:
     """The results of one method, one for each input, or the error of the first that failed."""
 
-    found: tuple[Measured, ...] = ()
+    found: tuple[Outcome, ...] = ()
     error: str = ""
 
     @property
@@ -94,7 +94,7 @@ def ask_all(
 def _answer(method: Method, subjects: Sequence[Subject], batch: bool) -> MethodAnswer:
     # The longest first: what has to be proven of a model once per length is then proven once.
     order = sorted(range(len(subjects)), key=lambda i: -len(subjects[i].encoded))
-    found: dict[int, Measured] = {}
+    found: dict[int, Outcome] = {}
     for group in [order] if batch else [[i] for i in order]:
         # Warnings are kept back: the residual of integrated gradients is one of the checks.
         found |= dict(zip(group, ask(method, [subjects[i] for i in group], catch=CAUGHT, record=True), strict=True))

@@ -24,7 +24,7 @@ from looprop.auditing.rewrites.base import Changes
 from looprop.auditing.rewrites.observing import Observation
 from looprop.errors import InputError
 from looprop.intercept.mode import InterceptMode
-from looprop.measure import Measured
+from looprop.measure import Outcome
 from looprop.methods.base import Method
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
@@ -112,7 +112,7 @@ def _shift_tensor(adapter: Adapter, subjects: Sequence[Subject], changes: Change
     return [replace(s, encoded=encoded).of(adapter) for s, encoded in zip(subjects, moved, strict=True)]
 
 
-def residual(subjects: Sequence[Subject], found: Sequence[Measured]) -> float:
+def residual(subjects: Sequence[Subject], found: Sequence[Outcome]) -> float:
     """Median over inputs of |f - sum of scores| / |f|.
 
     A method that states its own residual (from a baseline) is taken at its word.
@@ -134,7 +134,7 @@ AGREES = 1e-6
 TINY = 1e-12
 
 
-def slope_gap(method: Method, subject: Subject, found: Measured, *, directions: int = 3) -> float:
+def slope_gap(method: Method, subject: Subject, found: Outcome, *, directions: int = 3) -> float:
     """The largest difference of the two sides over some random s, relative to sum_i |s_i R_i|.
 
     NaN where there is nothing to compare: a method without a backward pass, or one whose model goes another way nearby.
