@@ -18,7 +18,7 @@ import pytest
 from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.inputs import demo_sentences, load_dataset, load_mnist, read_data
 from looprop.inputs.examples import draw
-from looprop.models.cache import cache_folder, model_folder
+from looprop.models.origin import cache_folder, model_folder
 
 PHRASES = [('"quoted" , and tabs are not allowed here ', 1), ("half a 'quote\" ", 0), ("dull . ", 0)]
 SENTENCES = [("Comma, and\nline end", 1), ('A "quote"', 0)]

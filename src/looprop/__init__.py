@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from looprop.auditing.audit import audit as audit
     from looprop.evaluation.evaluate import evaluate as evaluate
     from looprop.models.answers import Answer as Answer
-    from looprop.models.target_forms import Continuation as Continuation, Contrast as Contrast, Token as Token
+    from looprop.models.target import Continuation as Continuation, Contrast as Contrast, Token as Token
     from looprop.propagation.plan import Plan as Plan
     from looprop.propagation.tape import relevance as relevance
     from looprop.result.explanation import Explanation as Explanation, Explanations as Explanations
@@ -30,7 +30,7 @@ __getattr__, __dir__, __all__ = lazily(
         "auditing.audit": "audit",
         "evaluation.evaluate": "evaluate",
         "models.answers": "Answer",
-        "models.target_forms": "Continuation Contrast Token",
+        "models.target": "Continuation Contrast Token",
         "propagation.plan": "Plan",
         "propagation.tape": "relevance",
         "result.explanation": "Explanation Explanations",

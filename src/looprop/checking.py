@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import InputError
-from looprop.measure import Measured
+from looprop.measure import Outcome
 from looprop.methods.parts.players import players_of
 from looprop.metrics.correlation import MINIMUM_FEATURES
 from looprop.metrics.mattering import matters
@@ -29,7 +29,7 @@ def check_count(check: int | None) -> None:
         raise InputError(f"check must be an integer >= {LEAST}: how many true leave-one-out values, got {check!r}")
 
 
-def checked(subject: Subject, measured: Measured, check: int | None) -> Check | None:
+def checked(subject: Subject, measured: Outcome, check: int | None) -> Check | None:
     """What `check` true values say of the scores; None asks for no more than what is known already, and gives a check
     only where the method has computed leave-one-out of every feature.
     """

@@ -15,7 +15,7 @@ import numpy as np
 
 from looprop.errors import InputError
 from looprop.explained import explanation_of
-from looprop.measure import Measured
+from looprop.measure import Outcome
 from looprop.methods.loo import LeaveOneOut
 from looprop.models.adapter import Removal
 from looprop.models.features import Divided, FeaturesLike, divide
@@ -194,7 +194,7 @@ def _result(search: _Search, pieces: list[Piece], reasons: dict[tuple[int, ...],
     }
     scores, seconds = np.array([piece.score for piece in pieces]), time.perf_counter() - search.start
     method = LeaveOneOut(removal=search.removal)
-    measured = Measured(scores, float(search.removals), seconds, details=details, options=method.options)
+    measured = Outcome(scores, float(search.removals), seconds, details=details, options=method.options)
     found = explanation_of(shown, measured, method)
     options = {"levels": list(search.levels), "removal": search.removal, **vars(limits)}
     return replace(found, method="coarse-to-fine", options=options)

@@ -10,12 +10,12 @@ import numpy as np
 
 from looprop.checking import checked
 from looprop.errors import InputError
-from looprop.measure import Measured, ask
+from looprop.measure import Outcome, ask
 from looprop.methods.base import Method
 from looprop.methods.default import by_default
 from looprop.methods.loo import LeaveOneOut
 from looprop.methods.names import DEFAULT
-from looprop.models.answer_text import said_of
+from looprop.models.answers import said_of
 from looprop.models.subject import Subject
 from looprop.progress import InterruptedWarning, Steps
 from looprop.removal.value import SetFunction
@@ -100,7 +100,7 @@ def _warn(said: str) -> None:
     warnings.warn(f"interrupted: {said}", InterruptedWarning, stacklevel=4)
 
 
-def explanation_of(subject: Subject, found: Measured, method: Method, check: Check | None = None) -> Explanation:
+def explanation_of(subject: Subject, found: Outcome, method: Method, check: Check | None = None) -> Explanation:
     """Scores with the names of their features."""
     assert found.scores is not None
     of_method: dict[str, Any] = {"kind": method.kind} if hasattr(method, "kind") else {}

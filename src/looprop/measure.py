@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Removal
-from looprop.models.ledger import Checks
+from looprop.models.ledger import CheckCost
 from looprop.models.subject import Subject
 
 STOPS = (KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -26,7 +26,7 @@ LONGEST_ERROR = 1000  # characters: some errors quote the whole text
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Outcome:
     """What a method gave for one subject, or the error that says why it gave nothing.
 
     cost: in forward passes, counted by the method. seconds: its time, a share of the call's where several subjects were
@@ -41,7 +41,7 @@ class Measured:
     seconds: float = math.nan
     residual: float | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
-    checks: Checks = field(default_factory=Checks)
+    checks: CheckCost = field(default_factory=CheckCost)
     options: Mapping[str, Any] = field(default_factory=dict)
     removal: Removal | None = None
     warnings: tuple[str, ...] = ()
@@ -55,14 +55,14 @@ def ask(
     *,
     catch: tuple[type[BaseException], ...] = (),
     record: bool = False,
-) -> list[Measured]:
+) -> list[Outcome]:
     """Ask a method about subjects of one model in one call.
 
     catch: errors that become the error of every result instead of being raised. record: keep warnings with the results
     instead of issuing them.
     """
     caches = list({id(subject.cache): subject.cache for subject in subjects}.values())
-    before = [Checks(cache.checks.seconds, cache.checks.passes) for cache in caches]
+    before = [CheckCost(cache.checks.seconds, cache.checks.passes) for cache in caches]
     attributions: Sequence[Attribution | None] = [None] * len(subjects)
     raised: BaseException | None = None
     options, start = method.options, time.perf_counter()
@@ -79,8 +79,8 @@ def ask(
     elapsed = time.perf_counter() - start
     seconds = sum(cache.checks.seconds - was.seconds for cache, was in zip(caches, before, strict=True))
     passes = sum(cache.checks.passes - was.passes for cache, was in zip(caches, before, strict=True))
-    checks = Checks(seconds / len(subjects), passes / len(subjects))
-    blank = Measured(
+    checks = CheckCost(seconds / len(subjects), passes / len(subjects))
+    blank = Outcome(
         seconds=elapsed / len(subjects) - checks.seconds,
         checks=checks,
         options=options,

@@ -12,8 +12,7 @@ from looprop.study.claims import JudgedClaim
 from looprop.study.kinds.texts.claims import single_layer_gains
 from looprop.study.kinds.texts.layers import layer_plans
 from looprop.study.report.grids import Contents, claims_table, run_facts
-from looprop.study.report.text import markdown_report
-from looprop.study.report.writing import html_report
+from looprop.study.report.writing import html_report, markdown_report
 
 LAYERS, EXAMPLES = 4, 40
 

@@ -18,7 +18,7 @@ from looprop.models.loading import load_adapter
 from looprop.models.subject import bind
 from looprop.removal import SetFunction
 from looprop.study import parse_spec, read_run, reproduce, write_report
-from looprop.study.report.text import markdown_text
+from looprop.study.report.writing import markdown_text
 from looprop.study.run import Run
 
 SPEC = """

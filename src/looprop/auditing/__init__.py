@@ -17,12 +17,7 @@ if TYPE_CHECKING:
         MethodVerdict as MethodVerdict,
         RewriteEffect as RewriteEffect,
     )
-    from looprop.auditing.rewrites.base import (
-        Changes as Changes,
-        Model as Model,
-        Places as Places,
-        Rewrite as Rewrite,
-    )
+    from looprop.auditing.rewrites.base import Changes as Changes, Model as Model, Places as Places, Rewrite as Rewrite
 
 # Imported when first used, so that `looprop --help` does not wait for torch.
 __getattr__, __dir__, __all__ = lazily(

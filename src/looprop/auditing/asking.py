@@ -16,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from looprop.auditing.result import RewriteEffect
 from looprop.errors import LoopropError
-from looprop.measure import Measured, ask
+from looprop.measure import Outcome, ask
 from looprop.methods.base import Method
 from looprop.metrics import pearson
 from looprop.models.subject import Subject
@@ -46,9 +47,7 @@ def behaviour(subjects: Sequence[Subject]) -> list[Behaviour]:
 
 
 def deviations(before: Sequence[Behaviour], after: Sequence[Behaviour]) -> tuple[float, float]:
-    """The largest deviations of logits and of gradients after a rewrite over all inputs, each relative to the largest
-    entry; NaN if one of them is.
-    """
+    """The largest deviations of logits and of gradients over all inputs, relative to the largest entry, or NaN."""
     pairs = list(zip(before, after, strict=True))
     logits = np.max([_deviation(b.logits, a.logits) for b, a in pairs])
     return float(logits), float(np.max([_deviation(b.gradient, a.gradient) for b, a in pairs]))
@@ -69,7 +68,7 @@ Scores = NDArray[np.float64]
 class MethodAnswer:
     """The results of one method, one for each input, or the error of the first that failed."""
 
-    found: tuple[Measured, ...] = ()
+    found: tuple[Outcome, ...] = ()
     error: str = ""
 
     @property
@@ -80,22 +79,6 @@ class MethodAnswer:
     def first(self, count: int | None) -> "MethodAnswer":
         """The answer on the first inputs; None: on all."""
         return replace(self, found=self.found[:count])
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Explanations of several inputs, before and after.
-
-    r: mean over inputs of Pearson's r, of those where it is defined; lowest_r: the lowest. change: the largest relative
-    change of any input. top: the share of inputs whose top feature changes. refused: why there is nothing to compare;
-    the numbers are NaN then.
-    """
-
-    r: float = math.nan
-    lowest_r: float = math.nan
-    change: float = math.nan
-    top: float = math.nan
-    refused: str = ""
 
 
 def ask_all(
@@ -111,7 +94,7 @@ def ask_all(
 def _answer(method: Method, subjects: Sequence[Subject], batch: bool) -> MethodAnswer:
     # The longest first: what has to be proven of a model once per length is then proven once.
     order = sorted(range(len(subjects)), key=lambda i: -len(subjects[i].encoded))
-    found: dict[int, Measured] = {}
+    found: dict[int, Outcome] = {}
     for group in [order] if batch else [[i] for i in order]:
         # Warnings are kept back: the residual of integrated gradients is one of the checks.
         found |= dict(zip(group, ask(method, [subjects[i] for i in group], catch=CAUGHT, record=True), strict=True))
@@ -143,19 +126,17 @@ def top_changes(before: Scores, after: Scores, tolerance: float) -> bool:
     return bool(size[top] < size.max() * (1.0 - tolerance))
 
 
-def agreement(before: Sequence[Scores], after: Sequence[Scores], tolerance: float) -> Agreement:
-    """Compare explanations input by input."""
+def agreement(
+    before: Sequence[Scores], after: Sequence[Scores], tolerance: float, method: str = "", rewrite: str = ""
+) -> RewriteEffect:
+    """Compare the explanations of a method input by input, as they are and after a rewrite."""
     pairs = list(zip(before, after, strict=True))
     defined = [r for a, b in pairs if not math.isnan(r := pearson(a, b))]
-    return Agreement(
+    return RewriteEffect(
+        method,
+        rewrite,
         r=float(np.mean(defined)) if defined else math.nan,
         lowest_r=min(defined, default=math.nan),
         change=max(relative_change(a, b) for a, b in pairs),
         top=sum(top_changes(a, b, tolerance) for a, b in pairs) / len(pairs),
     )
-
-
-def compare(before: MethodAnswer, after: MethodAnswer, tolerance: float) -> Agreement:
-    """Compare two answers of one method; with an error in either there is nothing to compare."""
-    error = before.error or after.error
-    return Agreement(refused=error) if error else agreement(before.scores, after.scores, tolerance)

@@ -25,7 +25,6 @@ from looprop.methods.registry import CATALOGUE
 from looprop.models.cutting import cut_of
 from looprop.models.features import FeaturesLike
 from looprop.models.loading import adapt_module
-from looprop.models.subject import Subject
 from looprop.models.target import TargetLike
 from looprop.progress import progress_bar
 from looprop.running.engines import Engine, Sharded, get_engine
@@ -70,7 +69,11 @@ def audit(
     """
     # All of them coarse where they can be: whether they depend on the writing does not depend on how fine they are.
     asked = [one.coarse or one.example or one.name for one in CATALOGUE.values()] if methods is None else methods
-    chosen, planned = _checked_choice(asked, rewrites, precision)
+    if precision not in get_args(AuditPrecision):
+        raise UnknownNameError("precision", str(precision), get_args(AuditPrecision))
+    chosen, planned = make_methods(asked), make_rewrites(rewrites)
+    if not chosen:
+        raise InputError("there are no methods to audit")
     adapter = m.adapter if isinstance(m, Workbench) else adapt_module(m)
     own_title, items = _items(texts)
     title = title or own_title
@@ -86,7 +89,6 @@ def audit(
         original = setup.original()
         step(planned[0].name if planned else "")
         trials, checked, account = compute(engine, setup, original, planned, checks=checks, step=step)
-        manifest.check_weights()
     return Audit(
         tuple(trial.attempt for trial in trials),
         tuple(effect for trial in trials for effect in trial.effects),
@@ -95,18 +97,6 @@ def audit(
         original.tolerance,
         manifest.about(original, checks=checks, account=account),
     )
-
-
-def _checked_choice(
-    methods: Sequence[str | Method], rewrites: Sequence[str | Rewrite] | None, precision: str
-) -> tuple[dict[str, Method], list[Rewrite]]:
-    """Make methods and rewrites from their names. An unknown name raises before anything is computed."""
-    if precision not in get_args(AuditPrecision):
-        raise UnknownNameError("precision", str(precision), get_args(AuditPrecision))
-    chosen, planned = make_methods(methods), make_rewrites(rewrites)
-    if not chosen:
-        raise InputError("there are no methods to audit")
-    return chosen, planned
 
 
 def _items(texts: Dataset | Sequence[Any]) -> tuple[str, list[Any]]:
@@ -132,15 +122,16 @@ class Manifest:
         self._started, self._processor, self._clock = now(), time.process_time(), time.perf_counter()
         self._weights = weights_hash(setup.adapter.model)
 
-    def check_weights(self) -> None:
-        """Raise if the weights have changed."""
-        adapter = self._setup.adapter
+    def about(self, original: Original, *, checks: bool, account: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The manifest as plain data; weights that have changed raise. account: which machines computed."""
+        adapter, features, subjects = self._setup.adapter, self._setup.features, original.subjects
         if weights_hash(adapter.model) != self._weights:
             raise ModelError(f"the audit has changed the weights of {adapter.name}: this is a fault of looprop")
-
-    def about(self, original: Original, *, checks: bool, account: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The manifest as plain data, with the time it took. account: which machines of an engine computed."""
-        adapter, features, subjects = self._setup.adapter, self._setup.features, original.subjects
+        inputs = hashlib.sha256()
+        for subject in subjects:
+            for name, value in sorted(subject.encoded.inputs.items()):
+                inputs.update(f"{name}:{value.dtype}:{tuple(value.shape)}:".encode())
+                inputs.update(value.detach().cpu().contiguous().numpy().tobytes())
         about: dict[str, Any] = {
             "model": adapter.name,
             "class": type(adapter.model).__name__,
@@ -148,7 +139,7 @@ class Manifest:
             "weights": self._weights,
             "inputs": len(subjects),
             "checked_inputs": min(CHECKED, len(subjects)) if checks else 0,
-            "inputs_hash": _inputs_hash(subjects),
+            "inputs_hash": inputs.hexdigest(),
             "features": features if isinstance(features, str) else "groups",
             "precision": self._setup.precision,
             "computed_in": str(original.dtype).removeprefix("torch."),
@@ -164,17 +155,8 @@ class Manifest:
         return about if account is None else {**about, "engine": account}
 
 
-def _inputs_hash(subjects: Sequence[Subject]) -> str:
-    total = hashlib.sha256()
-    for subject in subjects:
-        for name, value in sorted(subject.encoded.inputs.items()):
-            total.update(f"{name}:{value.dtype}:{tuple(value.shape)}:".encode())
-            total.update(value.detach().cpu().contiguous().numpy().tobytes())
-    return total.hexdigest()
-
-
 @dataclass(frozen=True)
-class Part:
+class AuditPart:
     """One rewrite, or the sanity checks. id: its name, by which an engine reports a failure."""
 
     id: str
@@ -193,7 +175,7 @@ class Desk:
     original: Original | None = None
     step: Step = lambda what: None
 
-    def __call__(self, part: Part) -> Done:
+    def __call__(self, part: AuditPart) -> Done:
         if self.original is None:
             self.original = self.setup.original()
         if part.rewrite is None:
@@ -218,7 +200,8 @@ def compute(
     Trials come in the order of the rewrites; then the checks, none where none were wanted; then which machines
     computed, if the engine reports that.
     """
-    parts = [*(Part(rewrite.name, rewrite) for rewrite in rewrites), *([Part(SANITY_CHECKS, None)] if checks else [])]
+    parts = [AuditPart(rewrite.name, rewrite) for rewrite in rewrites]
+    parts += [AuditPart(SANITY_CHECKS, None)] if checks else []
     here = engine == "local"
     desk = Desk(setup, original, step) if here else Desk(setup, original)
     # Elsewhere the checks begin first, since they take longest.

@@ -46,8 +46,8 @@ CATALOGUE = {
             "linears.BatchNormFolded",
             "batch norm folded into the convolution or linear layer before it",
         ),
-        ("relu-rescaled", "relus.ReluRescaled", "units before a ReLU times a > 0, what reads them times 1 / a"),
-        ("relu-rearranged", "relus.ReluRearranged", "ReLU(w ReLU(u) - c - ...) as ReLU(w ReLU(u - c / w) - ...)"),
+        ("relu-rescaled", "linears.ReluRescaled", "units before a ReLU times a > 0, what reads them times 1 / a"),
+        ("relu-rearranged", "linears.ReluRearranged", "ReLU(w ReLU(u) - c - ...) as ReLU(w ReLU(u - c / w) - ...)"),
     )
 }
 

@@ -24,7 +24,7 @@ from looprop.auditing.rewrites.base import Changes
 from looprop.auditing.rewrites.observing import Observation
 from looprop.errors import InputError
 from looprop.intercept.mode import InterceptMode
-from looprop.measure import Measured
+from looprop.measure import Outcome
 from looprop.methods.base import Method
 from looprop.models.adapter import Adapter
 from looprop.models.subject import Subject
@@ -66,14 +66,9 @@ def shift_input(adapter: Adapter, subjects: Sequence[Subject], changes: Changes,
     The constant c is drawn per dimension of the embedding (texts) or is one for the whole input, as large as the input
     itself.
     """
-    if (weight := adapter.explained_weight) is not None:
-        return _shift_embedding(adapter, weight, subjects, changes, seed)
-    return _shift_tensor(adapter, subjects, changes)
-
-
-def _shift_embedding(
-    adapter: Adapter, weight: Tensor, subjects: Sequence[Subject], changes: Changes, seed: int
-) -> list[Subject]:
+    weight = adapter.explained_weight
+    if weight is None:
+        return _shift_tensor(adapter, subjects, changes)
     embedding: nn.Module = adapter.model.get_input_embeddings()  # type: ignore[operator]
     generator = torch.Generator().manual_seed(seed)
     draws = torch.randn(weight.shape[1], generator=generator, dtype=torch.float64).to(weight)
@@ -113,14 +108,11 @@ def _shift_tensor(adapter: Adapter, subjects: Sequence[Subject], changes: Change
         return forward(**{**kwargs, name: kwargs[name] - constant})
 
     changes.set_forward(adapter.model, moved_back)
-    shifted = []
-    for subject in subjects:
-        inputs = {**subject.encoded.inputs, name: subject.encoded.inputs[name] + constant}
-        shifted.append(replace(subject, encoded=replace(subject.encoded, inputs=inputs)).of(adapter))
-    return shifted
+    moved = [replace(s.encoded, inputs={**s.encoded.inputs, name: s.encoded.inputs[name] + constant}) for s in subjects]
+    return [replace(s, encoded=encoded).of(adapter) for s, encoded in zip(subjects, moved, strict=True)]
 
 
-def residual(subjects: Sequence[Subject], found: Sequence[Measured]) -> float:
+def residual(subjects: Sequence[Subject], found: Sequence[Outcome]) -> float:
     """Median over inputs of |f - sum of scores| / |f|.
 
     A method that states its own residual (from a baseline) is taken at its word.
@@ -142,7 +134,7 @@ AGREES = 1e-6
 TINY = 1e-12
 
 
-def slope_gap(method: Method, subject: Subject, found: Measured, *, directions: int = 3) -> float:
+def slope_gap(method: Method, subject: Subject, found: Outcome, *, directions: int = 3) -> float:
     """The largest difference of the two sides over some random s, relative to sum_i |s_i R_i|.
 
     NaN where there is nothing to compare: a method without a backward pass, or one whose model goes another way nearby.

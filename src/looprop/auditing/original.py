@@ -8,13 +8,13 @@ is undone before the next.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from looprop.auditing.asking import SAME_FUNCTION, Agreement, MethodAnswer, ask_all, behaviour, compare, deviations
+from looprop.auditing.asking import SAME_FUNCTION, MethodAnswer, agreement, ask_all, behaviour, deviations
 from looprop.auditing.catalogue import CHECKED, STAGES
 from looprop.auditing.checks import layers_from_the_end, residual, shift_input, shuffle, slope_gap
 from looprop.auditing.result import Attempt, Checks, RewriteEffect
@@ -122,19 +122,17 @@ class Original:
         self.dtype = self.behaviour[0].logits.dtype
         self.tolerance = _for(self.dtype, SAME_EXPLANATION)
         self.observed = observe(adapter.model, self._run)
-        self.model = Model(adapter.model, self._run, self.observed, self._sites())
+        try:
+            sites: int | None = adapter.attention_sites(subjects[0].encoded)
+        except LoopropError:
+            sites = None
+        self.model = Model(adapter.model, self._run, self.observed, sites)
         self.answers = ask_all(methods, subjects)
 
     def _run(self) -> None:
         with self.adapter.evaluating(), torch.enable_grad():
             subject = self.subjects[0]
             self.adapter.logits(subject.encoded.inputs, positions=subject.target.positions)
-
-    def _sites(self) -> int | None:
-        try:
-            return self.adapter.attention_sites(self.subjects[0].encoded)
-        except LoopropError:
-            return None
 
     def _again(self) -> list[Subject]:
         renewed = self.adapter.renewed()
@@ -147,7 +145,9 @@ class Original:
             if attempt.status != "applied":
                 return Trial(attempt)
             answers = ask_all(self.methods, self._again())
-        return Trial(attempt, tuple(self._effect(name, rewrite.name, answers[name]) for name in self.methods))
+        effects = (self._compared(name, after, rewrite=rewrite.name) for name, after in answers.items())
+        found = zip(effects, answers.values(), strict=True)
+        return Trial(attempt, tuple(own if own.refused else replace(own, loo_r=self._loo_r(a)) for own, a in found))
 
     def _carry_out(self, rewrite: Rewrite, changes: Changes) -> Attempt:
         attempt = Attempt(rewrite.name, rewrite.summary, status="refused")
@@ -165,28 +165,27 @@ class Original:
         differ = f"logits differ by {logits:.1e}, gradients by {gradient:.1e}"
         return replace(attempt, reason=f"it computes another function: {differ}, {tolerance:.0e} is allowed")
 
-    def _effect(self, method: str, rewrite: str, after: MethodAnswer) -> RewriteEffect:
-        agreement = self._compared(method, after)
-        loo_r = math.nan if agreement.refused else self._loo_r(after)
-        return RewriteEffect(method, rewrite, **asdict(agreement), loo_r=loo_r)
-
-    def _compared(self, method: str, after: MethodAnswer, *, first: int | None = None) -> Agreement:
-        """The agreement of a method with itself. first: on so many of the inputs."""
-        return compare(self.answers[method].first(first), after, self.tolerance)
+    def _compared(
+        self, method: str, after: MethodAnswer, *, first: int | None = None, rewrite: str = ""
+    ) -> RewriteEffect:
+        """The agreement of a method with itself, if there is no error. first: on so many of the inputs."""
+        before = self.answers[method].first(first)
+        if error := before.error or after.error:
+            return RewriteEffect(method, rewrite, refused=error)
+        return agreement(before.scores, after.scores, self.tolerance, method, rewrite)
 
     def _loo_r(self, answer: MethodAnswer) -> float:
         return self._compared("loo", answer).r if "loo" in self.answers else math.nan
 
     def base_checks(self) -> tuple[Checks, ...]:
         """The checks that need no further answers."""
-        return tuple(self._base_check(name, method) for name, method in self.methods.items())
-
-    def _base_check(self, name: str, method: Method) -> Checks:
-        answer = self.answers[name]
-        if answer.error:
-            return Checks(name, refused=answer.error)
-        left = residual(self.subjects, answer.found)
-        return Checks(name, residual=left, complete=method.complete, loo_r=self._loo_r(answer))
+        checks = []
+        for name, answer in self.answers.items():
+            check = Checks(name, refused=answer.error, complete=not answer.error and self.methods[name].complete)
+            if not answer.error:
+                check = replace(check, residual=residual(self.subjects, answer.found), loo_r=self._loo_r(answer))
+            checks.append(check)
+        return tuple(checks)
 
     def checks(self, step: Step) -> tuple[Checks, ...]:
         """The sanity checks of every method without an error, on the first inputs."""
@@ -201,13 +200,15 @@ class Original:
         for check in self.base_checks():
             if (name := check.method) in asked:
                 shift, single = (self._compared(name, after[name], first=CHECKED) for after in (shifted, alone))
+                pairs = zip(self.subjects[:CHECKED], self.answers[name].first(CHECKED).found, strict=True)
+                gaps = [slope_gap(asked[name], subject, measured) for subject, measured in pairs]
                 check = replace(
                     check,
                     randomised=tuple(randomised[name]),
                     shifted=shift.change,
                     shifted_r=shift.r,
                     batched=single.change,
-                    slopes=self._slopes(name),
+                    slopes=max((gap for gap in gaps if not math.isnan(gap)), default=math.nan),
                 )
             checks.append(check)
         return tuple(checks)
@@ -225,9 +226,3 @@ class Original:
                     agreeing[name].append(self._compared(name, shuffled[name], first=CHECKED).r)
             step(SANITY_CHECKS)
         return agreeing
-
-    def _slopes(self, method: str) -> float:
-        """The largest gap between scores and measured slopes, over the inputs that are checked."""
-        pairs = zip(self.subjects[:CHECKED], self.answers[method].first(CHECKED).found, strict=True)
-        gaps = [slope_gap(self.methods[method], subject, measured) for subject, measured in pairs]
-        return max((gap for gap in gaps if not math.isnan(gap)), default=math.nan)

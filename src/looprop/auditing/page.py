@@ -31,10 +31,8 @@ def audit_fragment(audit: Audit) -> str:
 
 def _subtitle(audit: Audit) -> str:
     cut = f"; {audit.about['truncated']}" if "truncated" in audit.about else ""
-    return (
-        f"{audit.about.get('model', 'model')} on {audit.title}, computed in "
-        f"{audit.about.get('computed_in', 'its own precision')}{cut}"
-    )
+    model, precision = audit.about.get("model", "model"), audit.about.get("computed_in", "its own precision")
+    return f"{model} on {audit.title}, computed in {precision}{cut}"
 
 
 def _body(audit: Audit) -> str:
@@ -43,17 +41,17 @@ def _body(audit: Audit) -> str:
     if audit.applied:
         parts += card(heat_map(audit) + paragraph(same), title="How far explanations change, in % of the largest score")
     parts += card(checks_table(audit.checks), title="Sanity checks")
-    parts += card(rewrites_table(audit.attempts) + _unsupported(audit.attempts), title="What was rewritten")
+    items = [f"<li>{escape(f'{one.rewrite}: {line}')}</li>" for one in audit.attempts for line in one.unsupported]
+    left = f"{len(items)} places that were met and left alone, with the reason"
+    rewritten = rewrites_table(audit.attempts) + (folded(f"<ul>{''.join(items)}</ul>", left) if items else "")
+    parts += card(rewritten, title="What was rewritten")
     parts += card(_all_rows(audit.rows), title="All numbers") if audit.rows else ""
     return parts + card(facts(_facts(audit)), title="Where the numbers come from")
 
 
 def verdict_table(audit: Audit) -> str:
     """One line per method."""
-    rows = [
-        [said_of(method, verdict), method, verdict.sentence, "; ".join(verdict.flags)]
-        for method, verdict in audit.verdicts.items()
-    ]
+    rows = [[said_of(name, own), name, own.sentence, "; ".join(own.flags)] for name, own in audit.verdicts.items()]
     columns = [Column(name) for name in ("verdict", "method", "under rewriting", "sanity checks it fails")]
     return table(columns, rows, sortable=False, stacked=True)
 
@@ -127,14 +125,6 @@ def _tiny(value: float) -> str:
     return "–" if math.isnan(value) else "0" if value == 0 else f"{value:.0e}".replace("-", "−")
 
 
-def _unsupported(attempts: Sequence[Attempt]) -> str:
-    lines = [f"{attempt.rewrite}: {line}" for attempt in attempts for line in attempt.unsupported]
-    if not lines:
-        return ""
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return folded(f"<ul>{items}</ul>", f"{len(lines)} places that were met and left alone, with the reason")
-
-
 def _all_rows(effects: Sequence[RewriteEffect]) -> str:
     names = ("method", "rewrite", "mean r", "lowest r", "largest change", "other top feature", "r to LOO")
     rows: list[list[str | Cell]] = []
@@ -152,11 +142,8 @@ def _fine(r: float) -> str:
 
 def _facts(audit: Audit) -> list[tuple[str, str]]:
     about = audit.about
-    shown = [
-        (name, str(about[name]))
-        for name in ("model", "class", "inputs", "features", "precision", "started")
-        if name in about
-    ]
+    names = ("model", "class", "inputs", "features", "precision", "started")
+    shown = [(name, str(about[name])) for name in names if name in about]
     shown += [("weights", str(about.get("weights", ""))[:12]), ("inputs", str(about.get("inputs_hash", ""))[:12])]
     shown += [("seconds", str(about.get("seconds", ""))), ("of the processor", str(about.get("cpu_seconds", "")))]
     versions = about.get("versions", {})

@@ -76,7 +76,9 @@ def judge(effects: Sequence[RewriteEffect], checks: Checks, tolerance: float) ->
     lost = f"; refused under {', '.join(effect.rewrite for effect in refused)}" if refused else ""
     if worst.change <= tolerance and not refused:
         number = "1 rewrite" if len(known) == 1 else f"all {len(known)} rewrites"
-        return MethodVerdict("invariant", f"the same explanation under {number} ({_tiny(worst.change)})", flags)
+        bits = f"scores change by at most {worst.change:.0e} of the largest"
+        bits = bits if worst.change else "not one bit of it changes"
+        return MethodVerdict("invariant", f"the same explanation under {number} ({bits})", flags)
     if worst.change <= tolerance:
         return MethodVerdict("depends on the writing", f"the same where it answers{lost}", flags)
     changed = [effect for effect in known if effect.change > tolerance]
@@ -105,10 +107,6 @@ def change_text(change: float, tolerance: float) -> str:
     ('50', '0', '0.012', '–')
     """
     return "0" if change <= tolerance else percent(change).removesuffix(" %")
-
-
-def _tiny(change: float) -> str:
-    return f"scores change by at most {change:.0e} of the largest" if change else "not one bit of it changes"
 
 
 def _flags(checks: Checks, tolerance: float) -> Iterator[str]:
@@ -156,10 +154,11 @@ class Attempt:
 
 @dataclass(frozen=True)
 class RewriteEffect:
-    """The effect of one rewrite on the explanations of one method: see `asking.Agreement`.
+    """The effect of one rewrite on the explanations of one method.
 
-    loo_r: mean r of the explanation after the rewrite with leave-one-out.
-    refused: why there is no explanation to compare.
+    r: mean over inputs of Pearson's r, of those where it is defined; lowest_r: the lowest. change: the largest relative
+    change of any input. top: the share of inputs whose top feature changes. loo_r: mean r of the explanation after the
+    rewrite with leave-one-out. refused: why there is nothing to compare; the numbers are NaN then.
     """
 
     method: str

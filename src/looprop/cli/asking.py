@@ -26,8 +26,7 @@ LOO = "loo"
 LONG = 60.0  # seconds; from here on the estimate names a cheaper way
 
 Documents = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FILE...", help="Texts that the question is about; one after the other."),
+    list[str] | None, typer.Option(metavar="FILE...", help="Texts that the question is about; one after the other.")
 ]
 More = Annotated[list[Path] | None, typer.Argument(help="More documents, as a shell expands *.txt.")]
 Question = Annotated[str | None, typer.Option(help="The question about the documents.")]
@@ -35,9 +34,7 @@ PromptFile = Annotated[str | None, typer.Option(metavar="FILE", help="The user's
 MessagesFile = Annotated[
     str | None,
     typer.Option(
-        "--messages",
-        metavar="FILE",
-        help='JSON messages, [{"role": "user", "content": ...}]; - reads standard input.',
+        "--messages", metavar="FILE", help='JSON messages, [{"role": "user", "content": ...}]; - reads standard input.'
     ),
 ]
 Given = Annotated[str | None, typer.Option("--answer", help="An answer of your own, to be explained.")]

@@ -115,31 +115,19 @@ def _question(
 
 def show_audit(result: "Audit", *, no_color: bool) -> None:
     """Verdicts, the table of changes, the checks, and what was refused or left alone."""
+    from looprop.auditing.result import change_text, is_blind, sign_of
+    from looprop.display.data import correlation
+
     console = output(no_color=no_color)
     console.print(f"{result.about['model']} on {result.title}", style="bold", markup=False)
     if "truncated" in result.about:
         console.print(result.about["truncated"], style="dim", markup=False)
     console.print()
-    _show_verdicts(result, console)
-    _show_changes(result, console)
-    _show_shuffled(result, console)
-    console.print()
-    _show_attempts(result, console)
-
-
-def _show_verdicts(result: "Audit", console: "Console") -> None:
-    from looprop.auditing.result import is_blind, sign_of
-
     for name, verdict in result.verdicts.items():
         blind = "; but it is blind to the model" if is_blind(name, verdict) else ""
         console.print(f"{sign_of(name, verdict)} {name}: {verdict.sentence}{blind}", markup=False)
         for flag in verdict.flags:
             console.print(f"    ! {flag}", markup=False)
-
-
-def _show_changes(result: "Audit", console: "Console") -> None:
-    from looprop.auditing.result import change_text
-
     changes: dict[str, list[str]] = {}
     for effect in result.rows:
         text = "refused" if effect.refused else change_text(effect.change, result.tolerance)
@@ -149,15 +137,12 @@ def _show_changes(result: "Audit", console: "Console") -> None:
     lines = [[rewrite, *(column[i] for column in columns.values())] for i, rewrite in enumerate(result.applied)]
     if lines:
         _show_table(console, "Largest change of scores in %", ["rewrite", *columns], lines)
-
-
-def _show_shuffled(result: "Audit", console: "Console") -> None:
-    from looprop.display.data import correlation
-
     lines = [[check.method, *map(correlation, check.randomised)] for check in result.checks if check.randomised]
     heading = "Mean r while weights are shuffled from the last layer down: a third, two thirds, all"
     if lines:
         _show_table(console, heading, ["method", "1/3", "2/3", "all"], lines)
+    console.print()
+    _show_attempts(result, console)
 
 
 def _show_table(console: "Console", heading: str, columns: list[str], lines: list[list[str]]) -> None:

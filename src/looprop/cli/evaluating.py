@@ -26,11 +26,7 @@ LONG = 20.0
 Data = Annotated[str, typer.Argument(help="sst2, imdb, demo, or a file of texts (.txt, .csv, .tsv, .jsonl, .parquet).")]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option(
-        "--metric",
-        metavar="NAME",
-        help="A metric; repeat for more. [default: those of the paper]",
-    ),
+    typer.Option("--metric", metavar="NAME", help="A metric; repeat for more. [default: those of the paper]"),
 ]
 References = Annotated[
     list[str] | None,
@@ -51,8 +47,7 @@ Models = Annotated[
 ]
 Curves = Annotated[str, typer.Option(help="What the curves remove step by step: token, word or chunk:N.")]
 Removal = Annotated[
-    str | None,
-    typer.Option(help="attention-mask, mask-token, pad-token or delete. [default: attention-mask]"),
+    str | None, typer.Option(help="attention-mask, mask-token, pad-token or delete. [default: attention-mask]")
 ]
 Protocol = Annotated[str, typer.Option(help="raw, or paper: maps normalised to sum to one.")]
 Yardsticks = Annotated[bool, typer.Option("--yardsticks", help="Add random scores, token position and token length.")]

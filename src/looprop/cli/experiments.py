@@ -1,6 +1,4 @@
-"""`looprop reproduce` and `looprop report`: an experiment into a folder, and a folder into
-tables, a figure and a page.
-"""
+"""`looprop reproduce`: an experiment into a folder; `looprop report`: a folder into tables, a figure and a page."""
 
 import sys
 from pathlib import Path
@@ -47,8 +45,7 @@ def reproduce(
     limit: options.Limit = None,
     seed: options.Seed = 0,
     out: Annotated[
-        Path | None,
-        typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER"),
+        Path | None, typer.Option(help="The run folder. [default: runs/EXPERIMENT-DATA]", metavar="FOLDER")
     ] = None,
     loo_from: LooFrom = None,
     references: References = None,

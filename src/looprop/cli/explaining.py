@@ -1,5 +1,6 @@
 """`looprop explain`: one text, one or more methods, shown, written or handed on."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,24 +31,18 @@ LONG = 10.0
 Text = Annotated[str | None, typer.Argument(help="The text to explain; - reads standard input.")]
 Target = Annotated[
     str | None,
-    typer.Option(
-        help="A label, class number or token; A,B: the contrast of two. [default: what is predicted]",
-    ),
+    typer.Option(help="A label, class number or token; A,B: the contrast of two. [default: what is predicted]"),
 ]
 Features = Annotated[str, typer.Option(help="token, word or chunk:N.")]
 Loo = Annotated[
     bool | None,
     typer.Option(
-        "--loo/--no-loo",
-        help="Compare with leave-one-out. [default: with two or more methods, up to 128 features]",
+        "--loo/--no-loo", help="Compare with leave-one-out. [default: with two or more methods, up to 128 features]"
     ),
 ]
 Check = Annotated[
     int | None,
-    typer.Option(
-        metavar="N",
-        help="Say how far to trust each method: N true leave-one-out values, 8 for instance.",
-    ),
+    typer.Option(metavar="N", help="Say how far to trust each method: N true leave-one-out values, 8 for instance."),
 ]
 Interacting = Annotated[
     bool, typer.Option("--interactions", help="What pairs of features do that their parts do not; says its cost first.")
@@ -60,8 +55,7 @@ Chat = Annotated[
 ]
 Continuation = Annotated[str | None, typer.Option(help="Explain the log-probability of this continuation.")]
 Generate = Annotated[
-    int | None,
-    typer.Option(min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N"),
+    int | None, typer.Option(min=1, help="Explain the model's own continuation, of at most N tokens.", metavar="N")
 ]
 Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture; also .svg, .pdf.")]
 
@@ -125,8 +119,13 @@ def explain(
     methods = _with_loo(methods, loo, passes=len(subject.features))
     _say_cost(subject, methods)
     found = _explained(bench, asked, methods, check, by_default=not method)
-    if interactions:
-        _add_interactions(found, subject)
+    if interactions:  # the same for all methods: they go into the details of the first explanation
+        from looprop.interacting import interactions_of, planned
+
+        say(f"interactions of {planned(subject)}")
+        with progress("pairs"):
+            pairs = interactions_of(subject)
+        found[0] = replace(found[0], details={**found[0].details, "interactions": pairs.to_dict()})
     show(found, html=html, png=png, json_=json_, no_color=no_color)
 
 
@@ -147,9 +146,7 @@ def _with_loo(methods: list[str], wanted: bool | None, *, passes: int) -> list[s
 
 
 def _say_cost(subject: "Subject", methods: list[str]) -> None:
-    """What long work will cost, before it begins: forward passes of each method, and seconds from one; nothing where
-    there is little to do.
-    """
+    """Say what long work will cost before it begins: forward passes of each method, and seconds timed by one."""
     from looprop.measure import one_pass, spoken, stated_cost
     from looprop.methods.registry import make_method
 
@@ -192,8 +189,6 @@ def _explained(
     bench: "Workbench", asked: dict[str, Any], methods: list[str], check: int | None, *, by_default: bool
 ) -> "Explanations":
     """One explanation per method, named as it was asked for; by_default: nobody asked for the default by its name."""
-    from dataclasses import replace
-
     from looprop.methods.registry import make_method
     from looprop.metrics.trust import LEAST
     from looprop.result.explanation import Explanations
@@ -208,18 +203,6 @@ def _explained(
             found.append(explanation if one is None else replace(explanation, method=name))
             advance(methods[i + 1] if i + 1 < len(methods) else "")
     return found
-
-
-def _add_interactions(found: "Explanations", subject: "Subject") -> None:
-    """The interactions of pairs, in the details of the first explanation: they are the same for all methods."""
-    from dataclasses import replace
-
-    from looprop.interacting import interactions_of, planned
-
-    say(f"interactions of {planned(subject)}")
-    with progress("pairs"):
-        pairs = interactions_of(subject)
-    found[0] = replace(found[0], details={**found[0].details, "interactions": pairs.to_dict()})
 
 
 def show_interactions(found: "Explanations", console: "Console") -> None:

@@ -30,8 +30,7 @@ Methods = Annotated[
     ),
 ]
 Model = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="A folder or a hub id. [default: the embedded sentiment model]"),
+    str | None, typer.Option(metavar="NAME", help="A folder or a hub id. [default: the embedded sentiment model]")
 ]
 Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many examples, drawn by the seed.")]
 Split = Annotated[str | None, typer.Option(help="The part of a named data set.")]
@@ -45,10 +44,7 @@ NoColor = Annotated[
 Engine = Annotated[str, typer.Option(metavar="NAME", help="Who computes: local, or ray for a cluster.")]
 Address = Annotated[
     str | None,
-    typer.Option(
-        metavar="HOST:PORT",
-        help="The head of the Ray cluster. [default: one known here, else a new one]",
-    ),
+    typer.Option(metavar="HOST:PORT", help="The head of the Ray cluster. [default: one known here, else a new one]"),
 ]
 Workers = Annotated[int | None, typer.Option(min=1, metavar="N", help="At most so many Ray workers. [default: all]")]
 System = Annotated[str | None, typer.Option(help="The system's turn before it.")]

@@ -9,8 +9,7 @@ from looprop.cli.shell import command, load_bench, progress, say
 from looprop.errors import InputError
 
 Models = Annotated[
-    list[str] | None,
-    typer.Option("--model", metavar="NAME", help="A folder or a hub id; several stand side by side."),
+    list[str] | None, typer.Option("--model", metavar="NAME", help="A folder or a hub id; several stand side by side.")
 ]
 Images = Annotated[
     list[str] | None,

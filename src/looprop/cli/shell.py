@@ -127,9 +127,7 @@ def _warnings(debug: bool) -> Iterator[None]:
 
 
 def progress(what: str, total: int | None = None) -> "AbstractContextManager[Advance]":
-    """A bar on standard error that appears after a moment, on terminals only; gives a function that says "one more" and
-    what comes next.
-    """
+    """A bar on standard error, on terminals, after a moment; gives a function that says "one more" and what is next."""
     from looprop.progress import progress_bar
 
     return progress_bar("", total, note=what, show=sys.stderr.isatty(), patience=PATIENCE, transient=True)

@@ -23,7 +23,7 @@ from looprop.evaluation.references import (
 from looprop.evaluation.setup import Setup
 from looprop.evaluation.summary import cut_columns
 from looprop.explained import frame_of
-from looprop.measure import STOPS, Measured, ask, error_of
+from looprop.measure import STOPS, Outcome, ask, error_of
 from looprop.methods.base import Method
 from looprop.metrics import Case, required_states
 from looprop.models.adapter import Adapter
@@ -72,7 +72,7 @@ def evaluate_framed(
 
 
 def _measured(subject: Subject, task: Task, setup: Setup) -> list[Row]:
-    found: dict[Method, Measured] = {}
+    found: dict[Method, Outcome] = {}
     try:
         if task.loo is not None:
             learn_known(subject, task.loo, setup.removal)
@@ -91,27 +91,27 @@ def _measured(subject: Subject, task: Task, setup: Setup) -> list[Row]:
     return _rows(subject, task, setup, references, asked)
 
 
-def _reference(subject: Subject, method: Method, known: KnownReference | None) -> Measured:
+def _reference(subject: Subject, method: Method, known: KnownReference | None) -> Outcome:
     """What a reference gives: computed, or known and found to be right."""
     if known is None:
         return _asked(subject, method)
-    return Measured(known.scores, known.cost, known.seconds, details={"largest_error": known.error})
+    return Outcome(known.scores, known.cost, known.seconds, details={"largest_error": known.error})
 
 
-def _asked(subject: Subject, method: Method) -> Measured:
+def _asked(subject: Subject, method: Method) -> Outcome:
     """What a method gives on one example: whatever it raises there must not end a run."""
     (found,) = ask(method, [subject], catch=(BaseException,), record=True)
     if found.scores is None or np.isfinite(found.scores).all():
         return found
     wrong = int((~np.isfinite(found.scores)).sum())
-    return Measured(seconds=found.seconds, error=f"{wrong} of {len(found.scores)} scores are NaN or infinite")
+    return Outcome(seconds=found.seconds, error=f"{wrong} of {len(found.scores)} scores are NaN or infinite")
 
 
-def _given(subject: Subject, name: str, scores: Mapping[str, ArrayLike] | None) -> Measured:
+def _given(subject: Subject, name: str, scores: Mapping[str, ArrayLike] | None) -> Outcome:
     try:
-        return Measured(_checked(subject, name, (scores or {}).get(name, ())))
+        return Outcome(_checked(subject, name, (scores or {}).get(name, ())))
     except InputError as error:
-        return Measured(error=str(error))
+        return Outcome(error=str(error))
 
 
 def _checked(subject: Subject, name: str, scores: ArrayLike) -> Floats:
@@ -144,7 +144,7 @@ def check_given(adapter: Adapter, tasks: Sequence[Task], setup: Setup) -> None:
 
 
 def _rows(
-    subject: Subject, task: Task, setup: Setup, references: tuple[Measured, ...], found: Mapping[str, Measured]
+    subject: Subject, task: Task, setup: Setup, references: tuple[Outcome, ...], found: Mapping[str, Outcome]
 ) -> list[Row]:
     metrics = setup.measures
     groups = partition(subject.encoded, setup.curve_features)
@@ -174,7 +174,7 @@ def _rows(
 
 
 def _cases(
-    subject: Subject, grouped: Subject, setup: Setup, shared: Mapping[str, Any], found: Mapping[str, Measured]
+    subject: Subject, grouped: Subject, setup: Setup, shared: Mapping[str, Any], found: Mapping[str, Outcome]
 ) -> dict[str, Case]:
     """What the metrics are computed from, for every method that gave scores."""
     position = {group: i for i, group in enumerate(subject.features)}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from looprop.errors import InputError
 from looprop.evaluation.setup import Setup
 from looprop.games.orders import Limits, order_limits
-from looprop.measure import Measured
+from looprop.measure import Outcome
 from looprop.methods.parts.players import Players, players_of
 from looprop.metrics import matters, removal_sets
 from looprop.models.adapter import Removal
@@ -29,7 +29,7 @@ PROBES = 2
 
 
 def measure_common(
-    subject: Subject, grouped: Subject, setup: Setup, loo: Measured, shapley: Measured | None = None
+    subject: Subject, grouped: Subject, setup: Setup, loo: Outcome, shapley: Outcome | None = None
 ) -> tuple[dict[str, Any], Row]:
     """What the metrics of a setup need beside a method's own scores, as fields of a `Case` and as columns of a row; of
     Shapley values, limits and random sets only what a metric asks for. grouped: the subject in the features of the
@@ -55,7 +55,7 @@ def measure_common(
     nothing = None if own is None else float(own(np.zeros((1, len(own)), dtype=bool))[0])
     cost = loo.cost + (0.0 if shapley is None else shapley.cost) + _computed(subject) - before
 
-    def columns(name: str, reference: Measured, more: Row) -> Row:
+    def columns(name: str, reference: Outcome, more: Row) -> Row:
         scores = case[name] = reference.scores
         assert scores is not None
         matter = None if nothing is None else matters(scores, whole=subject.output, nothing=nothing, special=special)

@@ -47,15 +47,9 @@ class AttentionCall:
 
     def run(self) -> Tensor:
         """What torch answers."""
-        return functional.scaled_dot_product_attention(
-            self.query,
-            self.key,
-            self.value,
-            attn_mask=self.mask,
-            is_causal=self.causal,
-            scale=self.scale,
-            enable_gqa=self.grouped,
-        )
+        given: dict[str, Any] = {"attn_mask": self.mask, "is_causal": self.causal, "scale": self.scale}
+        grouped = self.grouped
+        return functional.scaled_dot_product_attention(self.query, self.key, self.value, enable_gqa=grouped, **given)
 
     def written(self) -> Tensor:
         """The same, written out as matmul, softmax, matmul."""

@@ -30,7 +30,6 @@ class CountingSites(InterceptMode):
         self.met = 0
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What torch gives."""
         out = function(*args, **kwargs)
         self.met += attends(name, out)
         return out
@@ -46,7 +45,6 @@ class ZeroedValues(InterceptMode):
         self.kept = kept
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Attention with values, or weights, zeroed."""
         if name == "scaled_dot_product_attention":
             given = {**dict(zip(("query", "key", "value"), args, strict=False)), **kwargs}
             given["value"] = given["value"] * self.kept[:, None, :, None]
@@ -56,10 +54,8 @@ class ZeroedValues(InterceptMode):
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
-    """One call of a block: module, what it was given and what it gave. stream: where the stream stands among the
-    arguments, a position or a name.
-    """
+class BlockCall:
+    """A block's call. stream: where the stream stands among the arguments, a position or a name."""
 
     module: nn.Module
     args: tuple[Any, ...]
@@ -89,9 +85,9 @@ def stream_of(output: Any) -> Any:
 
 
 @contextmanager
-def blocks_of(model: nn.Module) -> Iterator[list[Block]]:
+def blocks_of(model: nn.Module) -> Iterator[list[BlockCall]]:
     """The blocks that a forward pass inside this `with` block runs, in their order; there when it has ended."""
-    found: list[Block] = []
+    found: list[BlockCall] = []
     open_calls: list[int] = []
     thread, sites = get_ident(), CountingSites()
 
@@ -110,18 +106,14 @@ def blocks_of(model: nn.Module) -> Iterator[list[Block]]:
         if given.shape == out.shape:
             while found and found[-1].began >= began:  # a part of this block
                 found.pop()
-            found.append(Block(module, args, kwargs, stream, out, began))
+            found.append(BlockCall(module, args, kwargs, stream, out, began))
 
     # Hooks of looprop itself, which make no other model of it.
     before.of_looprop = after.of_looprop = True  # type: ignore[attr-defined]
-    hooks = [
-        hook
-        for module in model.modules()
-        for hook in (
-            module.register_forward_pre_hook(before, with_kwargs=True),
-            module.register_forward_hook(after, with_kwargs=True),
-        )
-    ]
+    hooks = []
+    for module in model.modules():
+        hooks.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        hooks.append(module.register_forward_hook(after, with_kwargs=True))
     try:
         with sites:
             yield found

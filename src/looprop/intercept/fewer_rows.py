@@ -29,7 +29,6 @@ class ReadRowsMode(InterceptMode):
         self.shape, self.cut_to_answer, self.attend = shape, cut_to_answer, attend
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The model's own call, after the last site on rows that are read."""
         if name == "linear":
             if self.left == 0 and not self.cut and self._all_rows(args[0]):
                 self.cut = True
@@ -55,16 +54,10 @@ class ReadRowsMode(InterceptMode):
         if not self.cut and all(whole):
             self.cut = True
             return self.cut_to_answer(function(*args, **kwargs))
-        if (
-            self.cut
-            and any(whole)
-            and not all(whole)
-            and all(isinstance(part, Tensor) and part.dim() == 3 for part in args[:2])
-        ):
-            args = (
-                *(self.cut_to_answer(part) if rows else part for part, rows in zip(args, whole, strict=False)),
-                *args[2:],
-            )
+        streams = all(isinstance(part, Tensor) and part.dim() == 3 for part in args[:2])
+        if self.cut and streams and any(whole) and not all(whole):
+            cut = [self.cut_to_answer(part) if rows else part for part, rows in zip(args, whole, strict=False)]
+            args = (*cut, *args[2:])
         return function(*args, **kwargs)
 
     def _all_rows(self, value: Any) -> bool:

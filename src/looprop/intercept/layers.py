@@ -27,7 +27,6 @@ class UnfollowedAttention(InterceptMode):
         self.off = self.constant = 0
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What torch gives."""
         out = function(*args, **kwargs)
         attends = name == "scaled_dot_product_attention" or (name == "softmax" and out.dim() == 4)
         if attends and not torch.is_grad_enabled():

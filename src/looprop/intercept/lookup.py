@@ -24,7 +24,6 @@ class LookUpMode(InterceptMode):
         self.weight, self.replace, self.met = weight, replace, 0
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What stands in for the look-up, given what it found."""
         out = function(*args, **kwargs)
         if not _looks_up(self.weight, name, args):
             return out
@@ -49,7 +48,6 @@ class OtherRowsMode(InterceptMode):
         self.weight, self.rows = weight, rows
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The given rows of the table."""
         if _looks_up(self.weight, name, args):
             args = (self.rows, *args[1:])
         return function(*args, **kwargs)
@@ -63,7 +61,6 @@ class EmbeddedMode(InterceptMode):
         self.change, self.met = change, False
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The changed sequence, the first time that one passes."""
         if self.met or name != "dropout" or args[0].dim() != 3:
             return function(*args, **kwargs)
         self.met = True
@@ -81,7 +78,6 @@ class FirstLookUpMode(InterceptMode):
         self.weight, self.met = weight, 0
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the table holds, in any case."""
         if _looks_up(self.weight, name, args):
             self.met += 1
             if self.met > 1:

@@ -8,36 +8,20 @@ from typing import Any
 
 OWN_NAMESPACES = frozenset({"aten", "prim", "prims"})
 
-_REVERSED = {
-    "radd": "add",
-    "rmul": "mul",
-    "rsub": "rsub",
-    "rtruediv": "rdiv",
-    "rdiv": "rdiv",
-    "rpow": "rpow",
-    "rmatmul": "rmatmul",
-    "float": "item",
-    "int": "item",
-    "index": "item",
-    "complex": "item",
-}
-_SYNONYMS = {
-    "truediv": "div",
-    "divide": "div",
-    "true_divide": "div",
-    "multiply": "mul",
-    "subtract": "sub",
-    "negative": "neg",
-    "_softmax": "softmax",
-    "special_softmax": "softmax",
-    "swapaxes": "transpose",
-    "swapdims": "transpose",
-    "concat": "cat",
-    "concatenate": "cat",
-    "clip": "clamp",
-    "linalg_vector_norm": "vector_norm",
-    "linalg_norm": "norm",
-}
+
+def _named(pairs: str) -> dict[str, str]:
+    return dict(pair.split("=") for pair in pairs.split())
+
+
+_REVERSED = _named(
+    "radd=add rmul=mul rsub=rsub rtruediv=rdiv rdiv=rdiv rpow=rpow rmatmul=matmul float=item int=item index=item "
+    "complex=item"
+)
+_SYNONYMS = _named(
+    "truediv=div divide=div true_divide=div multiply=mul subtract=sub negative=neg _softmax=softmax "
+    "special_softmax=softmax swapaxes=transpose swapdims=transpose concat=cat concatenate=cat clip=clamp "
+    "linalg_vector_norm=vector_norm linalg_norm=norm"
+)
 _IN_PLACE_DUNDER = {"iadd", "isub", "imul", "itruediv", "ipow", "imatmul"}
 _NOT_IN_PLACE = {"requires_grad_", "retain_grad"}
 
@@ -49,28 +33,19 @@ def operation_name(function: Any) -> tuple[str, bool]:
     >>> [operation_name(f) for f in (torch.Tensor.add_, torch.Tensor.__rmul__, torch.ops.aten.mul.Tensor)]
     [('add', True), ('mul', False), ('mul', False)]
     """
-    foreign = _foreign_name(function)
-    if foreign:
-        return foreign, False
     schema = getattr(function, "_schema", None)
-    name = schema.name.split("::")[-1] if schema is not None else getattr(function, "__name__", repr(function))
+    full = schema.name if schema is not None else getattr(function, "_qualified_op_name", "")
+    namespace, _, name = full.partition("::")
+    home = str(getattr(function, "__module__", None))
+    if name and namespace not in OWN_NAMESPACES:
+        return str(full), False
+    if not name and isinstance(function, FunctionType) and home.partition(".")[0] != "torch":
+        return f"{home}::{function.__name__}", False
+    name = full.split("::")[-1] if schema is not None else getattr(function, "__name__", repr(function))
     if name in ("__get__", "__set__"):
         owner = getattr(getattr(function, "__self__", None), "__name__", "?")
         return f"{name.strip('_')}:{owner}", False
     return plain_name(name)
-
-
-def _foreign_name(function: Any) -> str:
-    """The full name of a function that is not torch's own; "" for torch's."""
-    schema = getattr(function, "_schema", None)
-    full = schema.name if schema is not None else getattr(function, "_qualified_op_name", "")
-    namespace, _, name = full.partition("::")
-    if name:
-        return "" if namespace in OWN_NAMESPACES else str(full)
-    home = str(getattr(function, "__module__", None))
-    if isinstance(function, FunctionType) and home.partition(".")[0] != "torch":
-        return f"{home}::{function.__name__}"
-    return ""
 
 
 def plain_name(name: str) -> tuple[str, bool]:

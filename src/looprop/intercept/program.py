@@ -70,7 +70,6 @@ class PathMode(InterceptMode):
         self.lengths = {shape[1] for shape in shapes if len(shape) > 1}
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The model's own call."""
         if name.startswith("get:"):
             return function(*args, **kwargs)
         note: Any = name
@@ -92,25 +91,15 @@ class PathMode(InterceptMode):
         if isinstance(index, tuple | list):
             return tuple(map(self._mark, index))
         if isinstance(index, slice):
-            return self._slice(index)
+            start, stop = index.start, index.stop
+            if isinstance(start, int) and isinstance(stop, int) and 0 < stop - start <= _SMALL:  # few rows
+                return self._mark(start), self._mark(stop)
+            # The ends of a longer slice are lengths, which differ between inputs of one program.
+            return tuple(n if n is None or (isinstance(n, int) and abs(n) <= _SMALL) else "n" for n in (start, stop))
         if isinstance(index, Tensor) and not index.is_floating_point():
-            return self._entries(index)
+            many = index.numel() > _ENTRIES
+            return "many" if many else tuple(map(self._mark, index.detach().reshape(-1).tolist()))
         return type(index).__name__
-
-    def _slice(self, index: slice) -> Any:
-        """A slice of few rows by its ends; the ends of a longer one are lengths, which differ between inputs of one
-        program.
-        """
-        start, stop = index.start, index.stop
-        few = isinstance(start, int) and isinstance(stop, int) and 0 < stop - start <= _SMALL
-        if few:
-            return self._mark(start), self._mark(stop)
-        return tuple(n if n is None or (isinstance(n, int) and abs(n) <= _SMALL) else "n" for n in (start, stop))
-
-    def _entries(self, index: Tensor) -> Any:
-        if index.numel() > _ENTRIES:
-            return "many"
-        return tuple(map(self._mark, index.detach().reshape(-1).tolist()))
 
 
 class ProgramMode(InterceptMode):
@@ -155,7 +144,6 @@ class PoisonMode(InterceptMode):
         self.left, self.read = sites, list(read)
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The model's own call, poisoned if it is the last site."""
         out = function(*args, **kwargs)
         if name == "scaled_dot_product_attention" or (name == "softmax" and args[0].dim() == 4):
             self.left -= 1

@@ -1,6 +1,4 @@
-"""Sums and means over the rows of a sequence, as a read-out takes them: recorded, or completed where only some rows are
-run.
-"""
+"""Sums and means over rows, as a read-out takes them: recorded, or completed where only some rows are run."""
 
 from __future__ import annotations
 
@@ -33,20 +31,15 @@ class ReductionMode(InterceptMode):
         self.shape, self.reduced = shape, reduced
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What stands in for a sum or mean over rows."""
         out = function(*args, **kwargs)
-        if (
-            name not in ("sum", "mean")
-            or not args
-            or not isinstance(args[0], Tensor)
-            or tuple(args[0].shape[:2]) != self.shape
-        ):
+        rows = args[0] if name in ("sum", "mean") and args else None
+        if not isinstance(rows, Tensor) or tuple(rows.shape[:2]) != self.shape:
             return out
         dims = kwargs.get("dim", args[1] if len(args) > 1 else None)
         dims = dims if isinstance(dims, (tuple, list)) else (dims,)
-        if len(dims) != 1 or dims[0] not in (1, 1 - args[0].dim()):
+        if len(dims) != 1 or dims[0] not in (1, 1 - rows.dim()):
             return out
-        return self.reduced(args[0], name == "mean", out)
+        return self.reduced(rows, name == "mean", out)
 
 
 def recording(shape: tuple[int, int], found: list[Reduction]) -> ReductionMode:

@@ -49,7 +49,6 @@ class SiteMode(InterceptMode):
         self._weights: Tensor | None = None
 
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A site's answer where the call belongs to one."""
         if not args and name in _PARTS:
             args = tuple(kwargs[key] for key in ("input", "other") if key in kwargs)
             kwargs = {key: value for key, value in kwargs.items() if key not in ("input", "other")}

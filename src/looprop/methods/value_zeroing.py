@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from looprop.errors import InputError
-from looprop.intercept.blocks import Block, ZeroedValues, blocks_of
+from looprop.intercept.blocks import BlockCall, ZeroedValues, blocks_of
 from looprop.methods.parts.attention_layers import INSTEAD, AttentionMethod, rollout, rows_to_one
 from looprop.models.subject import Subject
 
@@ -47,7 +47,7 @@ class ValueZeroing(AttentionMethod):
         return rollout(maps, residual=False)
 
 
-def changes(block: Block, length: int) -> Tensor:
+def changes(block: BlockCall, length: int) -> Tensor:
     """1 - cos of a block's output at i (rows) with and without the value of j (columns): (T, T)."""
     kept = 1.0 - torch.eye(length, dtype=block.output.dtype, device=block.output.device)
     found = []

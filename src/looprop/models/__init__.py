@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from looprop.models.answers import Answer as Answer
     from looprop.models.encoded import Encoded as Encoded, partition as partition
     from looprop.models.features import FeaturesLike as FeaturesLike, divide as divide
-    from looprop.models.head import Head as Head
+    from looprop.models.kinds import Head as Head
     from looprop.models.layout import Layout as Layout, Part as Part, Within as Within
     from looprop.models.subject import Subject as Subject, bind as bind
-    from looprop.models.target import Target as Target, TargetLike as TargetLike
-    from looprop.models.target_forms import Continuation as Continuation, Contrast as Contrast, Token as Token
+    from looprop.models.target import Continuation as Continuation, Contrast as Contrast, Target as Target
+    from looprop.models.target import TargetLike as TargetLike, Token as Token
     from looprop.models.text import TextAdapter as TextAdapter
 
 # Imported when first used: torch takes its time.
@@ -24,11 +24,10 @@ __getattr__, __dir__, __all__ = lazily(
         "answers": "Answer",
         "encoded": "Encoded partition",
         "features": "FeaturesLike divide",
-        "head": "Head",
+        "kinds": "Head",
         "layout": "Layout Part Within",
         "subject": "Subject bind",
-        "target": "Target TargetLike",
-        "target_forms": "Continuation Contrast Token",
+        "target": "Continuation Contrast Target TargetLike Token",
         "text": "TextAdapter",
     },
 )

@@ -24,14 +24,13 @@ from looprop.models.encoded import Encoded
 from looprop.models.ledger import BATCHES, PADDING, SHORTEST_PROOF, Ledger, ledger_of
 from looprop.models.origin import Origin
 from looprop.models.positions import Positions, positions_of
-from looprop.models.prediction import Prediction, Resolved
+from looprop.models.prediction import Prediction, Resolved, Traced
 from looprop.models.target import TargetLike, labels_of, resolve_target
-from looprop.models.traced import Traced
 from looprop.models.trying import answers_alike_with_padding, find_answer_rows, settled
 from looprop.models.version import states, version_of
 from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
-from looprop.propagation.tape import Tape, refuse_own_gradients, relevance
+from looprop.propagation.tape import refuse_own_gradients, relevance
 
 Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 """How a feature can be removed from an input."""
@@ -68,6 +67,8 @@ class Adapter(ABC):
     """Can they be filled up to one length for it?"""
     draws = False
     """Can an input be shown as a picture?"""
+    explained_input = ""
+    """The input that is explained itself; empty where a look-up is."""
 
     def __init__(self, model: nn.Module, *, name: str = "", check: bool = True) -> None:
         if check:
@@ -183,9 +184,8 @@ class Adapter(ABC):
         if version != self.ledger.version:
             self.ledger.renew(version)
         before = None if self.ledger.watched else states(self.model)
+        path = PathMode(encoded.inputs)
         try:
-            path = PathMode(encoded.inputs)
-            # A compiled model would be compiled again for a mode that looks on: its path stays unknown.
             with nullcontext() if has_compiled(self.model) else path, evaluating(self.model):
                 logits = self.forward(encoded.inputs, positions=positions)[0]
         except LoopropError:
@@ -280,21 +280,19 @@ class Adapter(ABC):
             relevance(self.model, plan, explained_weight=self.explained_weight, record=record) as tape,
         ):
             with refuse_own_gradients(), within or nullcontext():
-                watched = self.watch(tape, inputs)
+                watched = dict(inputs)
+                if name := self.explained_input:
+                    watched[name] = tape.watch(inputs[name])
                 logits = self.logits(watched, positions=positions)
             yield Traced(tape, watched, logits)
 
-    def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The inputs with the explained one watched, where it is an input and no look-up."""
-        return dict(inputs)
-
     def explained(self, traced: Traced, readout: str) -> Tensor:
-        """The tensor whose relevance is the explanation."""
-        if readout == "word":
-            return traced.tape.explained
-        if readout == "sum":
-            return traced.tape.embedding_sum
-        raise InputError(f"readout must be 'word' or 'sum', got {readout!r}")
+        """The tensor whose relevance is the explanation: the explained input, or a look-up."""
+        if self.explained_input:
+            return traced.inputs[self.explained_input]
+        if readout not in ("word", "sum"):
+            raise InputError(f"readout must be 'word' or 'sum', got {readout!r}")
+        return traced.tape.explained if readout == "word" else traced.tape.embedding_sum
 
     @abstractmethod
     def token_scores(self, relevance: Tensor) -> Tensor:
@@ -337,9 +335,7 @@ class Adapter(ABC):
         return found or self.ledger.once("attention", count)
 
     def may_pad(self, encoded: Encoded) -> bool:
-        """May this input be filled up to the length of another? Tried once per model: padding can reach the answer
-        unseen.
-        """
+        """May this input be filled up to the length of another? Tried: padding can reach the answer unseen."""
         if not (self.takes_batches and self.pads) or len(encoded) < SHORTEST_PROOF or PADDING in self.ledger.dropped:
             return False
         return self.ledger.once("padding", lambda: answers_alike_with_padding(self, encoded))

@@ -1,6 +1,4 @@
-"""Which rows of a sequence the answer is read from: found on the model itself, by what its last attention site is asked
-for.
-"""
+"""Which rows of a sequence the answer is read from, by what the model's last attention site is asked for."""
 
 from dataclasses import dataclass, field
 

@@ -8,18 +8,16 @@ import torch
 
 from looprop.errors import InputError
 from looprop.inputs.splitting import part_of
-from looprop.models.answer_text import spoken
 from looprop.models.checking import tokenizer_named
-from looprop.models.context import WITH_TEMPLATE, WITHOUT_TEMPLATE, context_prompt
-from looprop.models.conversation import Messages, laid_out
+from looprop.models.conversation import WITH_TEMPLATE, WITHOUT_TEMPLATE, Messages, context_prompt, laid_out
 from looprop.models.encoded import Encoded
 from looprop.models.features import FeaturesLike, divide
 from looprop.models.heads.causal_lm import CausalLanguageModel
 from looprop.models.heads.encoder_decoder import EncoderDecoder
-from looprop.models.layout import Part, Within
+from looprop.models.layout import Part, Span, Within
 from looprop.models.prediction import Resolved
 from looprop.models.prompts import generated_ids
-from looprop.models.target_forms import Continuation
+from looprop.models.target import Continuation
 from looprop.models.token_targets import token_text
 
 LanguageModel = CausalLanguageModel | EncoderDecoder
@@ -89,9 +87,7 @@ class Answer:
         return f"Answer({self.text!r}{cut}, log-probability {self.logprob:.3f}, {len(self)} tokens)"
 
     def __getitem__(self, which: str | int | slice) -> "Answer":
-        """The same answer, of which a part is asked for: tokens a[3:7], or characters a["12:40"] of its text, snapped
-        to the tokens that hold them.
-        """
+        """The same answer, asked for tokens a[3:7], or characters a["12:40"], snapped to the tokens that hold them."""
         part = part_of(which, self.text, self.offsets)
         return replace(self, part=part)
 
@@ -227,3 +223,61 @@ def answered_from(
         raise InputError("the chat template changes the prompt, so that documents cannot be found in it again")
     encoded = replace(adapter.encode(text), layout=replace(layout, documents=moved))
     return answer_to(adapter, encoded, given=given, max_new_tokens=max_new_tokens)
+
+
+def spoken(
+    tokenizer: Any, ids: Sequence[int], given: str | None = None
+) -> tuple[tuple[str, ...], tuple[Span, ...], str]:
+    """What each token says, its characters in the text, and the text itself.
+
+    given: the text that the tokens were made of, where there is one. A character of several tokens belongs to the last
+    of them, which completes it.
+    """
+    said = _decoded(tokenizer, ids)
+    spans: list[Span] = []
+    if given is not None and given != said:
+        said, spans = given, _given_offsets(tokenizer, ids, given)
+    if not spans:
+        stop = 0
+        for count in range(1, len(ids) + 1):
+            start, stop = stop, max(stop, _alike(_decoded(tokenizer, ids[:count]), said))
+            spans.append((start, stop))
+        spans[-1] = (spans[-1][0], len(said))
+    texts = [said[a:b] or token_text(tokenizer, i) for (a, b), i in zip(spans, ids, strict=True)]
+    return tuple(texts), tuple(spans), said
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two texts begin with that are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _decoded(tokenizer: Any, ids: Sequence[int]) -> str:
+    text: str = tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    return text
+
+
+def _given_offsets(tokenizer: Any, ids: Sequence[int], text: str) -> list[Span]:
+    """As the tokenizer says; nothing where it cannot, or makes other tokens of the text."""
+    if not getattr(tokenizer, "is_fast", False):
+        return []
+    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    return [tuple(span) for span in encoding["offset_mapping"]] if encoding["input_ids"] == list(ids) else []
+
+
+def said_of(
+    adapter: Any, ids: Sequence[int], text: str, about: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[Span, ...], str]:
+    """What each token of a target says, its characters, and the text: as the answer has them, where there is one.
+
+    about: of the subject, with the answer as plain data.
+    """
+    answer = about.get("answer")
+    if answer is None:
+        return spoken(adapter.tokenizer, ids, text)
+    first, stop = answer["part"]
+    spans = answer["offsets"][first:stop]
+    start, end = spans[0][0], spans[-1][1]
+    tokens, moved = answer["tokens"][first:stop], ((a - start, b - start) for a, b in spans)
+    return tuple(tokens), tuple(moved), answer["text"][start:end]

@@ -1,7 +1,9 @@
 """Models that would give wrong numbers, or none, are refused before anything is computed."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -48,12 +50,9 @@ def check_table(model: nn.Module, name: str) -> None:
 
 def out_of_memory(error: BaseException) -> bool:
     """Does an error say that memory ran out, on whatever device?"""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    text = str(error).lower()
-    return isinstance(error, RuntimeError) and (
-        "out of memory" in text or "allocate memory" in text or "not enough memory" in text
-    )
+    said = str(error).lower() if isinstance(error, RuntimeError) else ""
+    spoken = any(words in said for words in ("out of memory", "allocate memory", "not enough memory"))
+    return spoken or isinstance(error, torch.OutOfMemoryError | MemoryError)
 
 
 def no_memory() -> ModelError:
@@ -72,19 +71,19 @@ def named_failure(name: str, error: Exception) -> ModelError:
     return ModelError(f"{name} cannot be run on this input alone, {type(error).__name__}: {error}")
 
 
-@contextmanager
-def failures_named(name: str) -> Iterator[None]:
-    """Whatever a model raises inside becomes an error that names it."""
-    try:
-        yield
-    except LoopropError:
-        raise
-    except RAISED as error:
-        raise named_failure(name, error) from error
-
-
 PASSED_ON = (LoopropError, KeyboardInterrupt, SystemExit, GeneratorExit)
 """What is raised on as it is, also where anything else becomes an error of ours."""
+
+
+@contextmanager
+def raised_as(make: Callable[[Any], LoopropError], *kinds: type[BaseException]) -> Iterator[None]:
+    """Whatever is raised inside, of these kinds, becomes an error of ours; a panic of Rust code is no Exception."""
+    try:
+        yield
+    except PASSED_ON:
+        raise
+    except kinds as error:
+        raise make(error) from error
 
 
 def tokenizer_failed(name: str, error: BaseException) -> ModelError:
@@ -96,22 +95,12 @@ def tokenizer_failed(name: str, error: BaseException) -> ModelError:
     )
 
 
-@contextmanager
-def tokenizer_named(name: str) -> Iterator[None]:
+def tokenizer_named(name: str) -> AbstractContextManager[None]:
     """Whatever a tokenizer raises inside becomes an error that names it."""
-    try:
-        yield
-    except PASSED_ON:
-        raise
-    except BaseException as error:  # a panic is no Exception
-        raise tokenizer_failed(name, error) from error
+    return raised_as(partial(tokenizer_failed, name), BaseException)
 
 
-@contextmanager
-def items_named(wanted: str, item: object) -> Iterator[None]:
+def items_named(wanted: str, item: object) -> AbstractContextManager[None]:
     """What a processor raises on something that it cannot read becomes an error that says what is wanted."""
-    try:
-        yield
-    except Exception as error:  # processors raise what they like
-        got = f"the text {item[:40]!r}" if isinstance(item, str) else type(item).__name__
-        raise InputError(f"{wanted}; got {got}") from error
+    got = f"the text {item[:40]!r}" if isinstance(item, str) else type(item).__name__
+    return raised_as(lambda error: InputError(f"{wanted}; got {got}"), Exception)

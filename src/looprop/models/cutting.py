@@ -27,8 +27,6 @@ class Cut:
 
 
 def cut_of(texts: Sequence[tuple[int, int] | None]) -> Cut | None:
-    """Over all texts, each with its tokens as read and as there were, None for a text that is whole; None where all
-    are.
-    """
+    """Over all texts, each with its tokens as read and as there were; None for a text, or for all, without a cut."""
     cut = [own for own in texts if own is not None]
     return Cut(len(cut), len(texts), *map(sum, zip(*cut, strict=True))) if cut else None

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -55,17 +55,14 @@ class Encoded:
         """A text with some of its positions cut out: those after them move up."""
         kept = list(positions)
         places = {position: place for place, position in enumerate(kept)}
-        return Encoded(
-            {key: value if key in self.besides else value[:, kept] for key, value in self.inputs.items()},
-            tuple(self.names[i] for i in kept),
-            self.text,
-            tuple(self.offsets[i] for i in kept),
-            tuple(self.special[i] for i in kept),
-            tuple(self.word_ids[i] for i in kept),
-            frozenset(places[i] for i in self.fixed if i in places),
-            self.besides,
-            self.layout,
-            self.cut,
+        return replace(
+            self,
+            inputs={key: value if key in self.besides else value[:, kept] for key, value in self.inputs.items()},
+            names=tuple(self.names[i] for i in kept),
+            offsets=tuple(self.offsets[i] for i in kept),
+            special=tuple(self.special[i] for i in kept),
+            word_ids=tuple(self.word_ids[i] for i in kept),
+            fixed=frozenset(places[i] for i in self.fixed if i in places),
         )
 
 
@@ -116,9 +113,8 @@ def partition(encoded: Encoded, features: str | Sequence[Sequence[int]] = "token
             raise InputError("words need character offsets: use a fast tokenizer, or features='token'")
         groups: list[list[int]] = []
         for i in free:
-            same = (
-                groups and encoded.word_ids[i] is not None and encoded.word_ids[groups[-1][-1]] == encoded.word_ids[i]
-            )
+            word = encoded.word_ids[i]
+            same = groups and word is not None and encoded.word_ids[groups[-1][-1]] == word
             groups[-1].append(i) if same else groups.append([i])
         return tuple(map(tuple, groups))
     match = re.fullmatch(r"chunk:(\d+)", features)

@@ -153,13 +153,9 @@ def _snapped(
         raise InputError("nothing is left to be a feature: no token lies within what was asked for")
     inside = {i for group in groups for i in group}
     fixed = frozenset(i for i in range(len(encoded.names)) if i not in inside)
-    called = [encoded.text[slice(*spans[n])] if names is None else names[n] for n in kept]
-    return Divided(
-        replace(encoded, fixed=fixed),
-        tuple(tuple(groups[n]) for n in kept),
-        tuple(called),
-        tuple(spans[n] for n in kept),
-    )
+    called = tuple(encoded.text[slice(*spans[n])] if names is None else names[n] for n in kept)
+    own = tuple(tuple(groups[n]) for n in kept)
+    return Divided(replace(encoded, fixed=fixed), own, called, tuple(spans[n] for n in kept))
 
 
 def _fixing(encoded: Encoded, region: list[Span] | None) -> Encoded:

@@ -16,16 +16,8 @@ ADAPTER = "adapter_config.json"
 INDEX = "model.safetensors.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 # What the tokenizers of the transformers library are read from; some need no more than their configuration.
-TOKENIZERS = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab*",
-    "merges.txt",
-    "*.model",
-    "*.tiktoken",
-    "tekken.json",
-    "*.vocab",
-    "bpe.codes",
+TOKENIZERS = tuple(
+    "tokenizer.json tokenizer_config.json vocab* merges.txt *.model *.tiktoken tekken.json *.vocab bpe.codes".split()
 )
 # Numbers in a configuration that make a library build or count so many things, whatever the weights are.
 _COUNTS: tuple[tuple[re.Pattern[str], Limit], ...] = (
@@ -89,7 +81,8 @@ def check_config(config: Mapping[str, Any], name: str, *, trust_remote_code: boo
     for key, value in _leaves(config):
         for pattern, limit in _COUNTS if isinstance(value, int | float) else ():
             if pattern.search(key):
-                limit.check(_whole(value), f"{name}: {key} in config.json asks for too much", ModelError)
+                whole = int(value) if math.isfinite(value) else 2**62
+                limit.check(whole, f"{name}: {key} in config.json asks for too much", ModelError)
         if key.endswith("_implementation") and "/" in str(value) and not trust_remote_code:
             raise ModelError(
                 f"{name}: {key} in config.json names code to download ({value!r}): take it out, or load with "
@@ -105,7 +98,7 @@ def check_index(index: Mapping[str, Any], name: str, folder: Path | None = None)
     shards = index.get("weight_map")
     if not isinstance(shards, Mapping) or not shards:
         raise ModelError(f"{name} must map tensors to files under 'weight_map': copy or download it anew")
-    for shard in dict.fromkeys(map(_hashable, shards.values())):
+    for shard in dict.fromkeys(one if isinstance(one, str) else repr(one) for one in shards.values()):
         _check_shard(shard, name)
         if folder is not None and not (folder / shard).is_file():
             raise ModelError(f"{name} names {shard!r}, which is not there: copy or download it, too")
@@ -139,10 +132,6 @@ def _check_shard(shard: Any, name: str) -> None:
         raise ModelError(f"{name} names {shard!r}, a file that is not in the folder: only files beside it are read")
 
 
-def _hashable(shard: Any) -> Any:
-    return shard if isinstance(shard, str) else repr(shard)
-
-
 def _leaves(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Everything that a configuration says, with the key that it stands under, in lists and inner parts, too."""
     left: list[tuple[Any, Any]] = list(config.items())
@@ -154,7 +143,3 @@ def _leaves(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             left.extend((key, item) for item in value)
         else:
             yield str(key), value
-
-
-def _whole(value: float) -> int:
-    return int(value) if math.isfinite(value) else 2**62

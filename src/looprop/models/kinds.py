@@ -1,6 +1,7 @@
 """Which adapter a model gets, and what loads it, by the name of its class: one file a head, found by itself."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -9,7 +10,34 @@ from torch import nn
 
 from looprop.errors import ModelError
 from looprop.models import heads
-from looprop.models.head import Head
+from looprop.models.adapter import Adapter
+
+
+@dataclass(frozen=True)
+class Head:
+    """Models whose class ends in some way.
+
+    endings: of the names of their classes. adapter: makes them one of ours. auto: the transformers class that loads
+    them; empty for the model's own. reader: the transformers class of what reads their inputs.
+    main_inputs: what their main input may be called; empty for any.
+    """
+
+    endings: tuple[str, ...]
+    adapter: Callable[..., Adapter]
+    auto: str = ""
+    reader: str = "AutoTokenizer"
+    main_inputs: frozenset[str] = frozenset()
+
+    def fits(self, name: str, main_input: str | None) -> bool:
+        """Is a class of this name, with this main input, of the kind?"""
+        return name.endswith(self.endings) and (not self.main_inputs or main_input in self.main_inputs)
+
+    def loader(self, architecture: str) -> Any:
+        """What has `from_pretrained` for such a model."""
+        import transformers
+
+        return getattr(transformers, self.auto or architecture, transformers.AutoModelForSeq2SeqLM)
+
 
 # What can be done with a kind that is not loaded, by how the name of its class ends.
 _INSTEAD = {

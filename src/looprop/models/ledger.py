@@ -109,10 +109,8 @@ def refresh(model: nn.Module, own: Ledger) -> None:
 
 
 @dataclass
-class Checks:
-    """What the checks of one input cost, apart from the method that happened to run first: seconds, and forward
-    passes.
-    """
+class CheckCost:
+    """What the checks of one input cost in seconds and forward passes, apart from the method that ran first."""
 
     seconds: float = 0.0
     passes: float = 0.0

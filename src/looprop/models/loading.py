@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from looprop.errors import LoopropError, ModelError
+from looprop.errors import ModelError
 from looprop.models.adapter import Adapter
-from looprop.models.cache import model_folder
+from looprop.models.checking import PASSED_ON
 from looprop.models.folder import (
     ADAPTER,
     INDEX,
@@ -27,7 +27,7 @@ from looprop.models.heads.image_classifier import ImageClassifier
 from looprop.models.heads.text_classifier import TextClassifier
 from looprop.models.kinds import kind_of_config, kind_of_model
 from looprop.models.memory import check_size
-from looprop.models.origin import Origin
+from looprop.models.origin import Origin, model_folder
 from looprop.models.tensor_module import TensorModule
 
 EMBEDDED = "sentiment"
@@ -62,9 +62,8 @@ def load_adapter(
         raise ModelError(f"{folder} is a file: a model is loaded from its folder, {str(folder.parent)!r}")
     adapter = _from_pretrained(folder if folder.is_dir() else str(source), str(source), trust_remote_code, device)
     # A folder of one's own by its whole path: other processes work in other folders.
-    adapter.origin = Origin(
-        str(Path(source).resolve() if Path(source).is_dir() else source), trust_remote_code, accelerated
-    )
+    own = Path(source).resolve() if Path(source).is_dir() else source
+    adapter.origin = Origin(str(own), trust_remote_code, accelerated)
     return adapter
 
 
@@ -132,15 +131,19 @@ def _from_pretrained(
         )
         _check_loaded(info, name)
         model = model.eval() if device is None else model.eval().to(device)
-    if kind.reader != "AutoTokenizer":
-        with _ours(name, "its processor", "save one beside it, or load((model, None)) and give tensors"):
-            reader = getattr(transformers, kind.reader).from_pretrained(source, **options)
-    else:
-        with _ours(name, "its tokenizer", "copy or download its files anew, or load((model, tokenizer))"):
-            if on_disk:
-                check_tokenizer_files(Path(source))
-            reader = transformers.AutoTokenizer.from_pretrained(source, **options)
-            _check_vocabulary(reader, name)
+    tokens = kind.reader == "AutoTokenizer"
+    again = "copy or download its files anew, or load((model, tokenizer))"
+    without = "save one beside it, or load((model, None)) and give tensors"
+    with _ours(name, "its tokenizer", again) if tokens else _ours(name, "its processor", without):
+        if tokens and on_disk:
+            check_tokenizer_files(Path(source))
+        reader = getattr(transformers, kind.reader).from_pretrained(source, **options)
+        # A tokenizer that a library made up without its files knows its special tokens and nothing else.
+        if tokens and not set(reader.get_vocab()) - set(reader.all_special_tokens):
+            raise ModelError(
+                f"the tokenizer of {name} knows no word: its vocabulary is missing; copy or download its files, or "
+                "load((model, tokenizer))"
+            )
     with _ours(name, "the model"):
         return kind.adapter(model, reader, name=name)
 
@@ -199,24 +202,12 @@ def _check_loaded(info: dict[str, Any], name: str) -> None:
         raise ModelError(f"{name} has weights of another shape than its configuration says for {', '.join(wrong[:4])}")
 
 
-def _check_vocabulary(tokenizer: Any, name: str) -> None:
-    """Raise for a tokenizer that a library made up without its files: it knows its special tokens and nothing else."""
-    known = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
-    if not known:
-        raise ModelError(
-            f"the tokenizer of {name} knows no word: its vocabulary is missing; copy or download its files, or "
-            "load((model, tokenizer))"
-        )
-
-
 @contextmanager
 def _ours(name: str, part: str, way_out: str = "copy or download its files anew") -> Iterator[None]:
     """Whatever a library raises on the files of others is an error of ours that says what can be done."""
     try:
         yield
-    except LoopropError:
-        raise
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+    except PASSED_ON:
         raise
     except BaseException as error:  # libraries in Rust panic with an exception that is no Exception
         said = f"{_first_line(error)} ({type(error).__name__})"

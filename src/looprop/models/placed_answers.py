@@ -6,6 +6,7 @@ goes with its row, and the answer is read where the mark is.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from looprop.errors import InputError, ModelError
 from looprop.models.answer_rows import AnswerRows
-from looprop.models.checking import failures_named
+from looprop.models.checking import RAISED, named_failure, raised_as
 from looprop.models.encoded import Encoded
 from looprop.models.text import TextAdapter, TextLike
 
@@ -57,7 +58,7 @@ class PlacedAnswers(TextAdapter):
     @torch.no_grad()
     def every_answer(self, encoded: Encoded) -> Any:
         """What the model returns on one intact input, at every position."""
-        with failures_named(self.name), self.evaluating():
+        with raised_as(partial(named_failure, self.name), *RAISED), self.evaluating():
             return self.run(encoded.inputs)
 
     def row_logits(self, output: Any) -> Tensor:
@@ -78,15 +79,13 @@ class PlacedAnswers(TextAdapter):
         return torch.arange(len(marks), device=marks.device), here.int().argmax(1)
 
     def answer_rows(self, encoded: Encoded, *, positions: int = 1) -> AnswerRows:
-        """Those that are marked."""
         return AnswerRows(inside=tuple((encoded.inputs[MARKS][0] & (START | END)).nonzero()[:, 0].tolist()))
 
     def spare_position(self, encoded: Encoded) -> int:
         """One in the middle that no answer is read from, and no separator if there is another."""
         read = self.answer_rows(encoded).inside
-        free = [i for i in self.candidates(encoded) if i not in read] or [
-            i for i in range(len(encoded)) if i not in read
-        ]
+        every = (self.candidates(encoded), range(len(encoded)))
+        free = next(left for places in every if (left := [i for i in places if i not in read]))
         return free[len(free) // 2]
 
 

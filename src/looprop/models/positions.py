@@ -52,11 +52,8 @@ class Positions:
 
 def positions_of(model: nn.Module, arguments: Collection[str]) -> Positions:
     """How a model numbers positions, by its arguments, its modules and its configuration."""
-    tables = (
-        module
-        for name, module in model.named_modules()
-        if name.rsplit(".", 1)[-1] in _TABLES and isinstance(module, nn.Embedding)
-    )
+    named = (module for name, module in model.named_modules() if name.rsplit(".", 1)[-1] in _TABLES)
+    tables = (module for module in named if isinstance(module, nn.Embedding))
     config = getattr(model, "config", None)
     # A model of several kinds of input has a configuration of its own for texts.
     parts = [part for part in (config, getattr(config, "text_config", None)) if part is not None]

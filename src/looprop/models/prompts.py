@@ -45,9 +45,7 @@ def chat_text(tokenizer: Any, prompt: str, system: str | None = None) -> str:
 def generated_ids(
     adapter: CausalLanguageModel | EncoderDecoder, encoded: Encoded, tokens: int
 ) -> tuple[list[int], int | None]:
-    """The tokens that the model itself says next, by always taking the likeliest, and the one that ended them, if any
-    did.
-    """
+    """The likeliest tokens, one after the other, that the model says next, and the one that ended them, if any did."""
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
         raise InputError(f"max_new_tokens must be an integer >= 1, got {tokens!r}")
     if adapter.causal and adapter.longest is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -18,14 +18,14 @@ from looprop.models.answers import Answer
 from looprop.models.encoded import Encoded
 from looprop.models.features import FeaturesLike, divide
 from looprop.models.layout import Within
-from looprop.models.ledger import SHORTEST_PROOF, Checks
+from looprop.models.ledger import SHORTEST_PROOF, CheckCost
 from looprop.models.prediction import Prediction, Resolved
 from looprop.models.prompts import language_model
-from looprop.models.target import Target, TargetLike, short_form
-from looprop.models.target_forms import Continuation, TargetForm, Token
+from looprop.models.target import Continuation, Target, TargetForm, TargetLike, Token, short_form
 from looprop.models.trying import reach
 from looprop.models.version import version_of
 
+T = TypeVar("T")
 # A class token and a distillation token; more rows are a mean.
 FEW = 2
 
@@ -80,19 +80,14 @@ class Cache:
     biases: list[SiteBias] | None = None
     biases_sought: bool = False
     spread: float | None = None
-    checks: Checks = field(default_factory=Checks)
+    checks: CheckCost = field(default_factory=CheckCost)
 
-    def read_out(self, find: Callable[[], "ReadOut"]) -> "ReadOut":
-        """Where the answer is read from, looked for once."""
-        if self.found is None:
-            self.found = find()
-        return self.found
-
-    def scale(self, find: Callable[[], float]) -> float:
-        """How much the logits move, looked for once."""
-        if self.spread is None:
-            self.spread = find()
-        return self.spread
+    def once(self, name: Literal["found", "spread"], find: Callable[[], T]) -> T:
+        """An entry, looked for once."""
+        if getattr(self, name) is None:
+            setattr(self, name, find())
+        value: T = getattr(self, name)
+        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,12 +140,8 @@ class Subject:
 
     def of(self, adapter: Adapter) -> Self:
         """The same question to another model, or to another writing of this one."""
-        return replace(
-            self,
-            adapter=adapter,
-            prediction=adapter.predict(self.encoded, positions=self.target.positions),
-            cache=Cache(),
-        )
+        prediction = adapter.predict(self.encoded, positions=self.target.positions)
+        return replace(self, adapter=adapter, prediction=prediction, cache=Cache())
 
     def each(self) -> list[Self]:
         """One subject for every token of the continuation. They share one input, and with it a forward pass where a
@@ -168,12 +159,10 @@ class Subject:
         return self._beyond(float((logits - self.prediction.logits).abs().max()), AGREEMENT)
 
     def _beyond(self, difference: float, relative: float) -> bool:
-        """Is a difference more than rounding? Small logits may be differences of large numbers: how much they move
-        with the input counts as well.
-        """
+        """Is it more than rounding? Small logits may be differences of large numbers: how they move counts, too."""
         if difference <= rounding(self.size, self.dtype, relative=relative):
             return False
-        spread = self.cache.scale(lambda: reach(self.adapter, self.encoded, self.prediction.logits))
+        spread = self.cache.once("spread", lambda: reach(self.adapter, self.encoded, self.prediction.logits))
         return not difference <= rounding(max(self.size, spread), self.dtype, relative=relative)
 
     def check_route(self, value: float, route: str) -> None:
@@ -188,7 +177,7 @@ class Subject:
         Looked for once per sequence of operations, and on each input where it may be elsewhere: one row at one end of a
         short input may have been looked for, a class token is none that moves.
         """
-        return self.cache.read_out(self._read_out).answer_rows
+        return self.cache.once("found", self._read_out).answer_rows
 
     def _read_out(self) -> ReadOut:
         found = self._find_answer_rows()
@@ -220,12 +209,10 @@ class Subject:
     @property
     def rows_read(self) -> list[int]:
         """The numbers of these rows."""
-        return self.cache.read_out(self._read_out).rows
+        return self.cache.once("found", self._read_out).rows
 
     def rows_needed(self, keep: Tensor) -> Tensor:
-        """Rows that must be computed for each variant: the kept ones and those that the answer is read from, unless
-        that is a mean over those kept. (B, T)
-        """
+        """Rows to compute for each variant: the kept ones and, unless it is a mean over these, the answer's. (B, T)"""
         needed = keep.clone()
         if not self.answer_rows.everything:
             needed[:, self.rows_read] = True
@@ -238,7 +225,7 @@ class Subject:
     @property
     def reads_a_part(self) -> bool:
         """Is the answer read from a mean that leaves some rows out?"""
-        return self.cache.read_out(self._read_out).a_part
+        return self.cache.once("found", self._read_out).a_part
 
     def group(self, token_scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of features from scores of positions: a feature's score is the sum of its positions'."""
@@ -265,11 +252,7 @@ def bind(
 
 
 def bind_encoded(
-    adapter: Adapter,
-    encoded: Encoded,
-    target: TargetLike,
-    features: FeaturesLike | None = None,
-    within: Within = None,
+    adapter: Adapter, encoded: Encoded, target: TargetLike, features: FeaturesLike | None = None, within: Within = None
 ) -> Subject:
     """The same for an input that is encoded already."""
     if isinstance(target, Continuation | Token) and adapter.target_words != "token":

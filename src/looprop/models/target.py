@@ -1,6 +1,10 @@
-"""What is explained: one number read off a model's logits."""
+"""What is explained: one number read off a model's logits. Targets of language models are also objects:
 
-from collections.abc import Mapping
+Token(" Paris") is " Paris"; Contrast(" Paris", " Lyon") is (" Paris", " Lyon"); Continuation(" Paris.") is
+"continuation: Paris.". A continuation can also be given by its tokens, which are then never made anew from its text.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
@@ -9,10 +13,53 @@ import torch
 from torch import Tensor
 
 from looprop.errors import ModelError, TargetError, UnknownNameError
-from looprop.models.target_forms import Contrast, TargetForm, Token
+
+
+@dataclass(frozen=True)
+class Token:
+    """The logit of one token (or of one class), by its text or its number."""
+
+    token: int | str
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The logit of one token or class, less that of another.
+
+    plus, minus: a class by its number or label, a token by its number or text.
+    """
+
+    plus: int | str
+    minus: int | str
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """The log-probability of a whole output: of each of its tokens given those before it, summed.
+
+    text: as it is shown, and split into tokens where none are given. ids: its tokens, as they were generated.
+    first: so many of them were said before: they are context and do not count.
+
+    >>> Continuation(" Paris")
+    Continuation(text=' Paris', ids=None, first=0)
+    """
+
+    text: str
+    ids: tuple[int, ...] | None = None
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise TargetError(f"a continuation must be a text, got {type(self.text).__name__}")
+        if self.ids is not None and not 0 <= self.first < len(self.ids):
+            raise TargetError(f"first must be a token of the continuation, 0 to {len(self.ids) - 1}, got {self.first}")
+
+
+TargetForm = Token | Contrast | Continuation
+"""A target as an object."""
 
 TargetLike = int | str | tuple[int | str, ...] | TargetForm | None
-"""A class or token by number or text, a pair of them, an object (`target_forms`), or None for what is predicted."""
+"""A class or token by number or text, a pair of them, an object, or None for what is predicted."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +87,7 @@ class Target:
         object.__setattr__(self, "positions", len(self.index) + 1 if self.continuation else 1)
 
     def value(self, logits: Tensor) -> Tensor:
-        """The target's value for each row: a logit, a difference of two, or a summed
-        log-probability. (B, K, C) -> (B,)
-        """
+        """A logit, a difference of two, or a summed log-probability for each row. (B, K, C) -> (B,)"""
         return self.total(self.parts(logits))
 
     def parts(self, logits: Tensor) -> Tensor:
@@ -91,18 +136,25 @@ def resolve_target(target: TargetLike, logits: Tensor, labels: dict[int, str]) -
 
     logits: (C,) of the intact input.
     """
+    return choose(target, logits, lambda name: _index(name, len(logits), labels), lambda i: labels.get(i, str(i)))
+
+
+def choose(
+    target: Any, logits: Tensor, find: Callable[[Any], int], label: Callable[[int], str], kind: str = "classes"
+) -> Target:
+    """A class or token that `find` knows, a contrast of two, or None for the likeliest. logits: (C,)."""
     if target is None:
         index = int(logits.argmax()) if len(logits) > 1 else 0
-        return Target((index,), _label(index, labels))
-    if isinstance(target, tuple):
-        if len(target) != 2:
-            raise TargetError(f"a contrast is a pair (for, against), got {target!r}")
-        plus, minus = (_index(part, len(logits), labels) for part in target)
-        if plus == minus:
-            raise TargetError(f"a contrast needs two different classes, got {target!r}")
-        return Target((plus,), f"{_label(plus, labels)} - {_label(minus, labels)}", against=minus)
-    index = _index(target, len(logits), labels)
-    return Target((index,), _label(index, labels))
+        return Target((index,), label(index))
+    if not isinstance(target, tuple):
+        index = find(target)
+        return Target((index,), label(index))
+    if len(target) != 2:
+        raise TargetError(f"a contrast is a pair (for, against), got {target!r}")
+    plus, minus = map(find, target)
+    if plus == minus:
+        raise TargetError(f"a contrast needs two different {kind}, got {target!r}")
+    return Target((plus,), f"{label(plus)} - {label(minus)}", against=minus)
 
 
 def labels_of(config: Any) -> dict[int, str]:
@@ -123,10 +175,6 @@ def labels_of(config: Any) -> dict[int, str]:
         if found:
             return found
     raise ModelError(f"id2label must name classes by number, such as {{0: 'negative', 1: 'positive'}}, got {given!r}")
-
-
-def _label(index: int, labels: dict[int, str]) -> str:
-    return labels.get(index, str(index))
 
 
 def _index(target: Any, classes: int, labels: dict[int, str]) -> int:

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
-from looprop.models.traced import Traced
-from looprop.propagation.tape import Tape
 
 # Elements of a plain tensor that count as one position.
 ELEMENTS = 256
@@ -30,15 +28,12 @@ class _Function(nn.Module):
 class TensorModule(Adapter):
     """A module, or a plain function, that maps (B, ...) to (B,) or (B, C)."""
 
-    noun, tokens = "tensors", False
+    noun, tokens, explained_input = "tensors", False, "x"
 
     def __init__(self, module: nn.Module | Callable[[Tensor], Tensor], *, name: str = "") -> None:
         model = module if isinstance(module, nn.Module) else _Function(module)
-        super().__init__(
-            model,
-            name=name or getattr(module, "__name__", type(module).__name__),
-            check=any(True for _ in model.parameters()),
-        )
+        own = name or getattr(module, "__name__", type(module).__name__)
+        super().__init__(model, name=own, check=any(True for _ in model.parameters()))
 
     def encode(self, item: Any, *, truncation: bool = False) -> Encoded:
         """One row of a float tensor, without its batch dimension."""
@@ -68,18 +63,8 @@ class TensorModule(Adapter):
             )
         return logits[:, None, None] if logits.dim() == 1 else logits[:, None]
 
-    def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensor itself is explained."""
-        return {"x": tape.watch(inputs["x"])}
-
-    def explained(self, traced: Traced, readout: str) -> Tensor:
-        """Always the input."""
-        return traced.tape.explained
-
     def batch_positions(self, encoded: Encoded) -> int:
-        """Elements are many and cheap."""
         return max(1, len(encoded) // ELEMENTS)
 
     def token_scores(self, relevance: Tensor) -> Tensor:
-        """Each element for itself."""
         return relevance.flatten(1)

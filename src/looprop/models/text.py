@@ -11,7 +11,7 @@ from looprop.intercept.lookup import LookUpMode
 from looprop.models.adapter import Adapter, Altered
 from looprop.models.checking import PASSED_ON, check_table, tokenizer_failed, tokenizer_named
 from looprop.models.encoded import Encoded, check_text, words_of
-from looprop.models.traced import Traced
+from looprop.models.prediction import Traced
 from looprop.models.version import version_of
 
 # What a wrapper is given to see whether a mask reaches the answer.
@@ -63,15 +63,9 @@ class TextAdapter(Adapter):
         if limit is None or limit < 1:  # XLNet says -1: any length
             return None
         # RoBERTa and its kin number positions from padding_idx + 1.
-        offset = next(
-            (
-                e.padding_idx + 1
-                for n, e in self.model.named_modules()
-                if n.endswith("position_embeddings") and getattr(e, "padding_idx", None) is not None
-            ),
-            0,
-        )
-        return int(limit) - offset
+        tables = (module for name, module in self.model.named_modules() if name.endswith("position_embeddings"))
+        padding = (place for table in tables if (place := getattr(table, "padding_idx", None)) is not None)
+        return int(limit) - next((place + 1 for place in padding), 0)
 
     def encode(self, item: TextLike, *, truncation: bool = False) -> Encoded:
         """A text or a pair of texts as token ids."""
@@ -91,12 +85,12 @@ class TextAdapter(Adapter):
             encoding = self.tokenizer(
                 *texts, return_offsets_mapping=fast, return_special_tokens_mask=True, verbose=False, **limit
             )
-            tokens = self.tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+            ids: list[int] = encoding["input_ids"]
+            tokens = self.tokenizer.convert_ids_to_tokens(ids)
         except PASSED_ON:
             raise
         except BaseException as error:  # a panic of its Rust code is no Exception
             raise tokenizer_failed(self.name, error) from error
-        ids: list[int] = encoding["input_ids"]
         if not ids:
             raise InputError(f"the tokenizer makes no token of {texts[0]!r}")
         table = self.model.get_input_embeddings()  # type: ignore[operator]
@@ -184,22 +178,18 @@ class TextAdapter(Adapter):
         return torch.nn.functional.pad(row, (missing, 0) if self.padding_side == "left" else (0, missing), value=fill)
 
     def masked(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
-        """By the attention mask."""
         inputs = self.whole(encoded, len(keep))
         return {**inputs, "attention_mask": keep.to(inputs["input_ids"])}
 
     def replaced(self, encoded: Encoded, keep: Tensor, token: int) -> dict[str, Tensor]:
-        """Their token ids are others."""
         inputs = self.whole(encoded, len(keep))
         return {**inputs, "input_ids": torch.where(keep, inputs["input_ids"], token)}
 
     def halved(self, encoded: Encoded, keep: Tensor) -> dict[str, Tensor]:
-        """By another token."""
         other = (int(encoded.inputs["input_ids"][0, 0]) + 1) % len(self.word_embeddings)
         return self.replaced(encoded, keep, other)
 
     def token_id(self, kind: Literal["mask-token", "pad-token"]) -> int:
-        """As the tokenizer numbers it."""
         token = getattr(self.tokenizer, f"{kind.replace('-', '_')}_id", None)
         if token is None:
             raise InputError(f"the tokenizer of {self.name} has no {kind.replace('-', ' ')}: use another removal")
@@ -219,7 +209,6 @@ class TextAdapter(Adapter):
         return batch, self.positions.place(batch, rows)
 
     def explained_values(self, encoded: Encoded) -> Tensor:
-        """The word embeddings (1, T, D)."""
         return self.word_embeddings.detach()[encoded.inputs["input_ids"]]
 
     def baseline(self, values: Tensor, kind: Literal["zero", "space", "pad", "mask"]) -> Tensor:

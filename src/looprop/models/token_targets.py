@@ -1,5 +1,7 @@
 """A token of the vocabulary as a target: what language models, encoder-decoders and masked models are asked for."""
 
+import warnings
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -7,8 +9,7 @@ from torch import Tensor
 
 from looprop.errors import TargetError
 from looprop.models.encoded import check_text
-from looprop.models.target import Target, TargetLike
-from looprop.models.target_forms import Continuation
+from looprop.models.target import Continuation, Target, TargetLike, choose
 
 CONTINUATION = "continuation:"
 """What begins a target that is a whole output, given as text."""
@@ -16,18 +17,9 @@ CONTINUATION = "continuation:"
 
 def token_target(target: TargetLike, logits: Tensor, tokenizer: Any) -> Target:
     """A token by id or text, a pair of tokens, or None for the likeliest. logits: (V,) of the intact input."""
-    if target is None:
-        index = int(logits.argmax())
-        return Target((index,), token_text(tokenizer, index))
-    parts: tuple[Any, ...] = target if isinstance(target, tuple) else (target,)
-    if not 1 <= len(parts) <= 2:
-        raise TargetError(f"a contrast is a pair (for, against), got {target!r}")
-    ids = [_token_id(tokenizer, part, len(logits)) for part in parts]
-    if len(ids) == 1:
-        return Target((ids[0],), token_text(tokenizer, ids[0]))
-    if ids[0] == ids[1]:
-        raise TargetError(f"a contrast needs two different tokens, got {target!r}")
-    return Target((ids[0],), f"{token_text(tokenizer, ids[0])} - {token_text(tokenizer, ids[1])}", against=ids[1])
+    one: Any = target[0] if isinstance(target, tuple) and len(target) == 1 else target
+    find = partial(_token_id, tokenizer, size=len(logits))
+    return choose(one, logits, find, partial(token_text, tokenizer), "tokens")
 
 
 def token_text(tokenizer: Any, index: int) -> str:
@@ -74,3 +66,27 @@ def _token_id(tokenizer: Any, part: int | str, size: int) -> int:
     if isinstance(part, bool) or not isinstance(part, Integral) or not 0 <= part < size:
         raise TargetError(f"a target token must be a text or an id from 0 to {size - 1}, got {part!r}")
     return int(part)
+
+
+def other_with_space(tokenizer: Any, text: str, before: str, first: int) -> int | None:
+    """The first token of a text with a space in front, where that is another word-like token and may have been meant.
+
+    before: what stands before it. first: its first token as it was given.
+    """
+    if not text or not text[0].isalnum() or not before or before[-1].isspace():
+        return None
+    ids: list[int] = tokenizer(f" {text}", add_special_tokens=False)["input_ids"]
+    if not ids or ids[0] == first or not token_text(tokenizer, ids[0]).strip():
+        return None
+    return ids[0]
+
+
+def warn_of_missing_space(text: str, first: int, other: int, logits: Tensor) -> None:
+    """Warn where the token with the space is the likelier one. logits: (V,) at the place of the first token."""
+    own, meant = ((int((logits > logits[i]).sum()) + 1) for i in (first, other))
+    if meant < own:
+        warnings.warn(
+            f"the target {text!r} begins without a space, and its first token has rank {own} here; with the space, "
+            f"{' ' + text!r}, it has rank {meant}: write the space if that is meant",
+            stacklevel=2,
+        )

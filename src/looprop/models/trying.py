@@ -38,9 +38,7 @@ def settled(adapter: Adapter, before: Mapping[Place, Hashable]) -> Version:
 
 @torch.no_grad()
 def reach(adapter: Adapter, encoded: Encoded, logits: Tensor) -> float:
-    """How much the logits (K, C) of an input move when one half of it, or the other, is replaced; 0 where the model
-    takes no such input.
-    """
+    """How much the logits (K, C) move when either half of an input is replaced; 0 if the model takes no such input."""
     even = torch.arange(len(encoded), device=adapter.device) % 2 == 0
     keep = torch.stack([even, ~even])
     keep[:, sorted(encoded.fixed)] = True

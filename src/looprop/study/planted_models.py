@@ -10,6 +10,7 @@ finds its word wherever it stands and looks at [CLS], which says nothing, where 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -55,33 +56,25 @@ class Neuron:
 
 
 @dataclass(frozen=True)
-class Block:
-    """One layer."""
-
-    heads: tuple[Head, ...]
-    neurons: tuple[Neuron, ...] = ()
-
-
-@dataclass(frozen=True)
 class Circuit:
     """A model on paper.
 
     words: the words that mean something, with their features; every other word only takes up room.
+    layers: the heads of each, then its neurons.
     sides: what is read off in the end: the answer, or two features whose direction is the answer (they are normalised,
         so that only which of them is larger counts, not by how much).
     """
 
     words: Mapping[str, Weights]
-    blocks: tuple[Block, ...]
+    layers: tuple[Sequence[Head | Neuron], ...]
     sides: tuple[str, ...] = (ANSWER,)
 
     @property
     def features(self) -> tuple[str, ...]:
         """The dimensions of the stream."""
         named = [feature for weights in self.words.values() for feature in weights]
-        for block in self.blocks:
-            named += [head.writes for head in block.heads]
-            named += [feature for neuron in block.neurons for feature in neuron.writes]
+        for part in chain(*self.layers):
+            named += [part.writes] if isinstance(part, Head) else part.writes
         return tuple(dict.fromkeys((CLS, WORD, *named, *self.sides, *map(position, range(LENGTH)))))
 
 
@@ -103,7 +96,7 @@ class HandSetTransformer(nn.Module):
         words = [{CLS: 1.0} if token == CLS else {WORD: 1.0, **circuit.words.get(token, {})} for token in tokens]
         self.word_embeddings = _table(words, features)
         self.position_embeddings = _table([{position(number): 1.0} for number in range(LENGTH)], features)
-        self.blocks = nn.ModuleList(_BlockModule(block, features) for block in circuit.blocks)
+        self.blocks = nn.ModuleList(_BlockModule(parts, features) for parts in circuit.layers)
         self.read_off = _linear([{side: 1.0} for side in circuit.sides], features)
         two = len(circuit.sides) == 2
         # Of two sides one is zero: normalised to a mean square of 1 the other is the root of 2.
@@ -132,17 +125,19 @@ class HandSetTransformer(nn.Module):
 
 
 class _BlockModule(nn.Module):
-    def __init__(self, block: Block, features: Sequence[str]) -> None:
+    def __init__(self, parts: Sequence[Head | Neuron], features: Sequence[str]) -> None:
         super().__init__()
-        self.heads, self.width = len(block.heads), max(len(head.asks) for head in block.heads)
-        self.query = _linear(self._padded([head.asks for head in block.heads]), features)
-        self.key = _linear(self._padded([head.finds for head in block.heads]), features)
-        self.value = _linear(self._padded([(head.copies,) for head in block.heads]), features)
-        self.output = _linear(self._padded([({head.writes: 1.0},) for head in block.heads]), features, writes=True)
-        self.reads = _linear([neuron.reads for neuron in block.neurons], features) if block.neurons else None
+        heads = [part for part in parts if isinstance(part, Head)]
+        neurons = [part for part in parts if isinstance(part, Neuron)]
+        self.heads, self.width = len(heads), max(len(head.asks) for head in heads)
+        self.query = _linear(self._padded([head.asks for head in heads]), features)
+        self.key = _linear(self._padded([head.finds for head in heads]), features)
+        self.value = _linear(self._padded([(head.copies,) for head in heads]), features)
+        self.output = _linear(self._padded([({head.writes: 1.0},) for head in heads]), features, writes=True)
+        self.reads = _linear([neuron.reads for neuron in neurons], features) if neurons else None
         if self.reads is not None:
-            self.reads.bias = nn.Parameter(torch.tensor([n.bias for n in block.neurons], dtype=torch.float64))
-            self.writes = _linear([neuron.writes for neuron in block.neurons], features, writes=True)
+            self.reads.bias = nn.Parameter(torch.tensor([n.bias for n in neurons], dtype=torch.float64))
+            self.writes = _linear([neuron.writes for neuron in neurons], features, writes=True)
 
     def forward(self, stream: Tensor, attention_mask: Tensor | None) -> Tensor:
         q, k, v = (self._split(part(stream)) for part in (self.query, self.key, self.value))  # (B, H, T, W)
@@ -213,39 +208,34 @@ def _above(words: tuple[str, ...], least: float, weight: float) -> Neuron:
 
 _PAIR, _ANY, _NEGATION = ("key", "lock"), ("tea", "coffee", "juice"), ("not", "good")
 _SINK = {CLS: SHARP, WORD: SHARP}
+_THIS = [{position(number): 1.0} for number in range(LENGTH - 1)]
+_NEXT = [{position(number + 1): 2 * SHARP} for number in range(LENGTH - 1)]
 
 CIRCUITS: dict[str, Circuit] = {
     # Both words, or nothing.
-    "and": Circuit(_own(*_PAIR), (Block(_detectors(*_PAIR), (_above(_PAIR, 1.0, 1.0),)),)),
+    "and": Circuit(_own(*_PAIR), ([*_detectors(*_PAIR), _above(_PAIR, 1.0, 1.0)],)),
     # One of three is enough, and more are no more.
-    "or": Circuit(_own(*_ANY), (Block(_detectors(*_ANY), (_above(_ANY, 0.0, 1.0), _above(_ANY, 1.0, -1.0))),)),
+    "or": Circuit(_own(*_ANY), ([*_detectors(*_ANY), _above(_ANY, 0.0, 1.0), _above(_ANY, 1.0, -1.0)],)),
     # The same, but by one head that shares its attention between words that mean the same.
-    "redundant": Circuit(
-        {word: {"praise": 1.0} for word in ("superb", "wonderful")}, (Block((_finds("praise", ANSWER),)),)
-    ),
+    "redundant": Circuit({word: {"praise": 1.0} for word in ("superb", "wonderful")}, ([_finds("praise", ANSWER)],)),
     # "good" is worth 1, "not good" is worth -1, "not" alone nothing.
     "negation": Circuit(
         _own(*_NEGATION),
-        (
-            Block(
-                (_finds("not", seen("not")), _finds("good", seen("good"))),
-                (_above(("good",), 0.0, 1.0), _above(_NEGATION, 1.0, -2.0)),
-            ),
-        ),
+        ([*_detectors(*_NEGATION), _above(("good",), 0.0, 1.0), _above(_NEGATION, 1.0, -2.0)],),
     ),
     # The needle draws all attention and says 1; where it is gone, the straw is looked at and says -1.
     "needle": Circuit(
-        {"needle": {"needle": 1.0}, "straw": {"straw": 1.0}},
-        (Block((Head(({CLS: SHARP},), ({"needle": 1.0, CLS: -1.0},), {"needle": 1.0, "straw": -1.0}, ANSWER),)),),
+        _own("needle", "straw"),
+        ([Head(({CLS: SHARP},), ({"needle": 1.0, CLS: -1.0},), {"needle": 1.0, "straw": -1.0}, ANSWER)],),
     ),
     # Flat attention takes the mean of the votes; normalised, only its sign is left.
     "majority": Circuit(
         {"yes": {"vote": 1.0}, "no": {"vote": -1.0}},
         (
-            Block(
-                (Head(({},), ({},), {"vote": 1.0}, "mean vote"),),
-                (Neuron({"mean vote": 1.0}, {"for": 1.0}), Neuron({"mean vote": -1.0}, {"against": 1.0})),
-            ),
+            [
+                Head(({},), ({},), {"vote": 1.0}, "mean vote"),
+                *(Neuron({"mean vote": sign}, {side: 1.0}) for side, sign in (("for", 1.0), ("against", -1.0))),
+            ],
         ),
         sides=("for", "against"),
     ),
@@ -253,17 +243,8 @@ CIRCUITS: dict[str, Circuit] = {
     "copying": Circuit(
         {"colour": {"colour": 1.0}, "red": {"says": 1.0}, "blue": {"says": -1.0}},
         (
-            Block(
-                (
-                    Head(
-                        asks=(*({position(number + 1): 2 * SHARP} for number in range(LENGTH - 1)), _SINK),
-                        finds=(*({position(number): 1.0} for number in range(LENGTH - 1)), {CLS: 1.0}),
-                        copies={"colour": 1.0},
-                        writes="after colour",
-                    ),
-                )
-            ),
-            Block((Head(({CLS: SHARP},), ({"after colour": 2.0, WORD: -1.0},), {"says": 1.0}, ANSWER),)),
+            [Head((*_NEXT, _SINK), (*_THIS, {CLS: 1.0}), {"colour": 1.0}, "after colour")],
+            [Head(({CLS: SHARP},), ({"after colour": 2.0, WORD: -1.0},), {"says": 1.0}, ANSWER)],
         ),
     ),
 }

@@ -8,8 +8,8 @@ from looprop.files import check_folder_place
 from looprop.running.engines import Engine, get_engine
 from looprop.running.manifest import NUMERICS
 from looprop.running.missing import EXAMPLES, SECONDS, check_ids, run_missing
-from looprop.running.store import Store, open_store
-from looprop.study.kind import Job, Options
+from looprop.running.store import open_store
+from looprop.study.kind import Options
 from looprop.study.kinds import get_kind
 from looprop.study.run import Run
 from looprop.study.spec import load_spec
@@ -62,7 +62,12 @@ def reproduce(
     check_ids(ids)
     about: dict[str, Any] = {"title": job.title, "tasks": len(ids), **job.about.to_dict()}
     with open_store(folder, {**job.identity, "numerics": NUMERICS}, grows=job.grows, **about) as store:
-        _note_taken_over(store, job, source, known)
+        if source is not None:
+            taken = [task.id for task in job.tasks if task.loo is not None]
+            store.note_session(loo_from={"run": source.name, "examples": len(store.missing(taken))})
+        if known is not None:
+            of_file = hashlib.sha256(known.read_bytes()).hexdigest()
+            store.note_session(references={"file": known.name, "hash": of_file})
         work = job.prepare(folder, progress=progress)
         run_missing(
             store,
@@ -77,12 +82,3 @@ def reproduce(
         )
         store.finish()
         return Run(folder, store.manifest, store.rows(ids))
-
-
-def _note_taken_over(store: Store, job: Job, source: Path | None, known: Path | None) -> None:
-    """Put into the manifest which values of this session come from another run or a file of references."""
-    if source is not None:
-        taken = [task.id for task in job.tasks if task.loo is not None]
-        store.note_session(loo_from={"run": source.name, "examples": len(store.missing(taken))})
-    if known is not None:
-        store.note_session(references={"file": known.name, "hash": hashlib.sha256(known.read_bytes()).hexdigest()})

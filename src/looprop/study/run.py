@@ -1,6 +1,6 @@
 """A run as it lies in its folder: what was computed, and what it says."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,83 +23,55 @@ FIELDS = {"title": str, "tasks": int, "model": str, "data": str, "data_title": s
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The manifest and the rows of a run, finished or not."""
+    """The manifest and the rows of a run, finished or not.
+
+    spec: the specification as plain data; experiment: its name. title: experiment, data and model; a subset says so,
+    and so does a run that is not finished. data: the name of the data set; data_title: with the part of it. layers: how
+    many attention layers the model has, of runs on texts. metrics: of the rows. computed: the examples that have rows.
+    damaged: parts that were found damaged and computed anew. failed: examples that failed again and again and have no
+    rows yet, with their last errors.
+    """
 
     folder: Path
     manifest: dict[str, Any]
     rows: list[Row]
+    spec: dict[str, Any] = field(init=False)
+    experiment: str = field(init=False)
+    title: str = field(init=False)
+    data: str = field(init=False)
+    data_title: str = field(init=False)
+    model: str = field(init=False)
+    layers: int = field(init=False)
+    metrics: tuple[str, ...] = field(init=False)
+    computed: set[str] = field(init=False)
+    finished: bool = field(init=False)
+    damaged: list[str] = field(init=False)
+    failed: dict[str, str] = field(init=False)
 
-    @property
-    def spec(self) -> dict[str, Any]:
-        """The specification, as plain data."""
-        spec: dict[str, Any] = self.manifest["identity"]["spec"]
-        return spec
-
-    @property
-    def experiment(self) -> str:
-        """The name of the experiment."""
-        return str(self.spec["name"])
+    def __post_init__(self) -> None:
+        manifest, identity = self.manifest, self.manifest["identity"]
+        computed, sessions = {row["example"] for row in self.rows}, manifest.get("sessions", ())
+        finished = len(computed) == manifest.get("tasks")
+        failed = [one for session in sessions for one in session.get("failed", {}).items() if one[0] not in computed]
+        found = {
+            **{name: manifest.get(name, "") for name in ("data", "data_title", "model")},
+            "spec": identity["spec"],
+            "experiment": str(identity["spec"]["name"]),
+            "title": manifest.get("title", "") + ("" if finished else " (unfinished)"),
+            "layers": manifest.get("layers", 0),
+            "metrics": tuple(identity.get("setup", {}).get("metrics", {})),
+            "computed": computed,
+            "finished": finished,
+            "damaged": [str(name) for session in sessions for name in session.get("damaged", ())],
+            "failed": dict(failed),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     @property
     def kind(self) -> "Kind":
         """The kind of the experiment."""
         return get_kind(str(self.spec["kind"]))
-
-    @property
-    def title(self) -> str:
-        """Experiment, data and model; a subset says that it is one, and so does a run that is not finished."""
-        return str(self.manifest["title"]) + ("" if self.finished else " (unfinished)")
-
-    @property
-    def data(self) -> str:
-        """The name of the data set."""
-        return str(self.manifest["data"])
-
-    @property
-    def data_title(self) -> str:
-        """The data set and which part of it."""
-        return str(self.manifest["data_title"])
-
-    @property
-    def model(self) -> str:
-        """The name of the model."""
-        return str(self.manifest["model"])
-
-    @property
-    def layers(self) -> int:
-        """How many attention layers the model has; only runs on texts say so."""
-        return int(self.manifest["layers"])
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics of the rows."""
-        return tuple(self.manifest["identity"].get("setup", {}).get("metrics", {}))
-
-    @property
-    def computed(self) -> set[str]:
-        """The examples that have rows."""
-        return {row["example"] for row in self.rows}
-
-    @property
-    def finished(self) -> bool:
-        """Were all examples computed?"""
-        return len(self.computed) == int(self.manifest["tasks"])
-
-    @property
-    def damaged(self) -> list[str]:
-        """Parts that were found damaged and computed anew."""
-        return [str(name) for session in self.manifest["sessions"] for name in session.get("damaged", ())]
-
-    @property
-    def failed(self) -> dict[str, str]:
-        """Examples that failed again and again and have no rows yet, with their last errors."""
-        computed = self.computed
-        return {
-            example: error
-            for session in self.manifest["sessions"]
-            for example, error in session.get("failed", {}).items()
-            if example not in computed
-        }
 
     def evaluation(self) -> Evaluation:
         """Means, intervals and comparisons of a run on texts."""

@@ -148,15 +148,13 @@ class Rewrite(ABC):
 
 def make_rewrites(rewrites: Sequence[str | Rewrite] | None) -> list[Rewrite]:
     """Make rewrites from their names; None gives all."""
-    chosen = list(CATALOGUE) if rewrites is None else rewrites
-    return [rewrite if isinstance(rewrite, Rewrite) else _rewrite_named(rewrite) for rewrite in chosen]
-
-
-def _rewrite_named(name: str) -> Rewrite:
-    entry = CATALOGUE[check_rewrites([name])[0]]
-    file, attribute = entry.place.split(".")
-    rewrite: Rewrite = getattr(import_module(f"looprop.auditing.rewrites.{file}"), attribute)()
-    return rewrite
+    chosen: list[Rewrite] = []
+    for one in CATALOGUE if rewrites is None else rewrites:
+        if not isinstance(one, Rewrite):
+            file, name = CATALOGUE[check_rewrites([one])[0]].place.split(".")
+            one = getattr(import_module(f"looprop.auditing.rewrites.{file}"), name)()
+        chosen.append(one)
+    return chosen
 
 
 def well_conditioned(size: int, generator: torch.Generator, like: Tensor) -> tuple[Tensor, Tensor]:

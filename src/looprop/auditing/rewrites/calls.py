@@ -149,7 +149,9 @@ class _ScaleMoving(RewritingMode):
     def answer(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if name == "scaled_dot_product_attention":
             self.note_change()
-            return _scaled_queries(function, args, kwargs)
+            call = AttentionCall.parse(0, args, kwargs)
+            scale = call.query.shape[-1] ** -0.5 if call.scale is None else call.scale
+            return call.but(query=call.query * scale, scale=1.0).run()
         if name == "multi_head_attention_forward":
             self.note_left("the inside of nn.MultiheadAttention is torch's own")
         in_place = operation_name(function)[1]
@@ -161,13 +163,6 @@ class _ScaleMoving(RewritingMode):
         multiplied = _product(name, function, args)
         out = function(*args, **kwargs)
         return out if multiplied is None else multiplied.note(out)
-
-
-def _scaled_queries(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A fused attention whose scale is taken by the queries beforehand."""
-    call = AttentionCall.parse(0, args, kwargs)
-    scale = call.query.shape[-1] ** -0.5 if call.scale is None else call.scale
-    return call.but(query=call.query * scale, scale=1.0).run()
 
 
 class Reassociated(ModeRewrite):

@@ -50,9 +50,7 @@ class ValueOutputTurned(BlockRewrite):
 
 
 class HeadsPermuted(BlockRewrite):
-    """Heads in another order: rows of Q, K and V and columns of W_o permuted alike; whole groups of heads, where they
-    share keys and values.
-    """
+    """Rows of Q, K and V and columns of W_o in another order of heads, or of groups that share keys and values."""
 
     name = "heads-permuted"
 
@@ -62,12 +60,14 @@ class HeadsPermuted(BlockRewrite):
         return position_terms(model, block, shared=True)
 
     def change(self, block: AttentionBlock, changes: Changes, generator: torch.Generator) -> None:
-        order = _another_order(block.kv_heads, generator)
+        same = order = torch.arange(block.kv_heads)
+        while torch.equal(order, same):
+            order = torch.randperm(block.kv_heads, generator=generator)
         grouped = (order[:, None] * block.groups + torch.arange(block.groups)).flatten()
-        for projection, heads in zip(
-            (block.key, block.value, block.query, block.output), (order, order, grouped, grouped), strict=True
-        ):
-            _permute(projection, block, heads, changes)
+        for projection in (block.key, block.value):
+            _permute(projection, block, order, changes)
+        for projection in (block.query, block.output):
+            _permute(projection, block, grouped, changes)
 
 
 class KeyBiasShifted(BlockRewrite):
@@ -97,13 +97,6 @@ def position_terms(model: Model, block: AttentionBlock, *, shared: bool = False)
     if shared:
         terms += [name for name in model.observed.names.values() if name.rpartition(".")[2].startswith("relative")]
     return f"its scores have terms of relative positions ({', '.join(terms)})" if terms else ""
-
-
-def _another_order(count: int, generator: torch.Generator) -> Tensor:
-    while True:
-        order = torch.randperm(count, generator=generator)
-        if not torch.equal(order, torch.arange(count)):
-            return order
 
 
 def _scale(projection: Projection, factors: Tensor, changes: Changes) -> None:

@@ -82,9 +82,7 @@ class Observation:
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Layer norms and RMS norms, also those that libraries write themselves: a gain of one dimension and a name that
-    says it.
-    """
+    """Layer and RMS norms, those that libraries write themselves included: a gain of one dimension, and the name."""
     gain = module._parameters.get("weight")
     batch = isinstance(module, nn.modules.batchnorm._NormBase | nn.GroupNorm)
     return gain is not None and gain.dim() == 1 and not batch and type(module).__name__.endswith("Norm")

@@ -18,13 +18,8 @@ from looprop.auditing.rewrites.base import Changes, Model, Places, Rewrite
 from looprop.auditing.rewrites.observing import is_conv1d, is_linear
 
 _SEPARATE = (
-    ("query", "key", "value"),
-    ("q_proj", "k_proj", "v_proj"),
-    ("q_lin", "k_lin", "v_lin"),
-    ("query_proj", "key_proj", "value_proj"),
-    ("q", "k", "v"),
-    ("to_q", "to_k", "to_v"),
-    ("wq", "wk", "wv"),
+    "query key value, q_proj k_proj v_proj, q_lin k_lin v_lin, query_proj key_proj value_proj, q k v, to_q to_k to_v, "
+    "wq wk wv"
 )
 _PACKED = ("c_attn", "Wqkv", "qkv_proj", "qkv", "in_proj")  # queries of all heads, then keys, then values
 _INTERLEAVED = ("query_key_value",)  # queries, keys and values of the first head, then of the second
@@ -131,7 +126,9 @@ class BlockRewrite(Rewrite):
 
 def _blocks(model: Model, places: Places) -> Iterator[AttentionBlock]:
     names = {module: name for name, module in model.module.named_modules()}
-    rotary = _is_rotary(model.module)
+    config = getattr(model.module, "config", None)
+    says = getattr(config, "rope_parameters", None) or getattr(config, "rope_theta", None)
+    rotary = bool(says) or any("rotary" in type(module).__name__.lower() for module in names)
     for module, name in names.items():
         if not model.observed.calls[module]:
             continue
@@ -151,9 +148,7 @@ def _torch_block(module: nn.MultiheadAttention, name: str) -> AttentionBlock:
     rows = torch.split(torch.arange(3 * width), width)
     query, key, value = (Projection(module, "in_proj_weight", "in_proj_bias", index) for index in rows)
     output = Projection(module.out_proj, "weight", "bias", torch.arange(width), columns=True)
-    return AttentionBlock(
-        name, module, query, key, value, output, heads, heads, width // heads, rotary=False, normed=False
-    )
+    return AttentionBlock(name, module, query, key, value, output, heads, heads, width // heads, False, False)
 
 
 def _named_block(root: nn.Module, module: nn.Module, name: str, rotary: bool) -> AttentionBlock | None:
@@ -184,7 +179,7 @@ def _named_block(root: nn.Module, module: nn.Module, name: str, rotary: bool) ->
 
 def _projections(children: dict[str, nn.Module]) -> list[nn.Module]:
     """Queries, keys and values, or one layer for all three; nothing if there are none of a known name."""
-    for names in _SEPARATE:
+    for names in map(str.split, _SEPARATE.split(",")):
         if all(name in children and is_linear(children[name]) for name in names):
             return [children[name] for name in names]
     packed = [children[name] for name in (*_PACKED, *_INTERLEAVED) if name in children and is_linear(children[name])]
@@ -235,9 +230,3 @@ def _output(root: nn.Module, children: dict[str, nn.Module], name: str) -> nn.Li
         if is_linear(module):
             return module  # type: ignore[return-value]
     raise _NotUnderstood("the output projection is not found by name")
-
-
-def _is_rotary(root: nn.Module) -> bool:
-    config = getattr(root, "config", None)
-    says = getattr(config, "rope_parameters", None) or getattr(config, "rope_theta", None)
-    return bool(says) or any("rotary" in type(module).__name__.lower() for module in root.modules())

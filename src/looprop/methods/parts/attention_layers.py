@@ -15,8 +15,8 @@ from looprop.intercept.layers import UnfollowedAttention, layers_of
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Adapter
 from looprop.models.encoded import Encoded
+from looprop.models.prediction import Traced
 from looprop.models.subject import Subject
-from looprop.models.traced import Traced
 from looprop.propagation.tape import unseen
 from looprop.removal.trust import check_version
 

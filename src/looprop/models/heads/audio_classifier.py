@@ -1,6 +1,5 @@
 """Audio classifiers: a waveform or a spectrogram, in pieces of time."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,7 @@ from looprop.errors import InputError, ModelError
 from looprop.models.adapter import Adapter
 from looprop.models.checking import items_named
 from looprop.models.encoded import Encoded
-from looprop.models.head import Head
-from looprop.models.traced import Traced
-from looprop.propagation.tape import Tape
+from looprop.models.kinds import Head
 
 SOUNDS = ("input_values", "input_features")
 """What models call a waveform, or a spectrogram, that they take."""
@@ -40,7 +37,7 @@ class AudioClassifier(Adapter):
                 "looprop.attribute"
             )
         config = getattr(model, "config", None)
-        self.input_name, self.processor = names[0], processor
+        self.explained_input, self.processor = names[0], processor
         self.bins = getattr(config, "num_mel_bins", None)
         self.rate = getattr(processor, "sampling_rate", None) or USUAL_RATE
 
@@ -64,7 +61,7 @@ class AudioClassifier(Adapter):
         second = self.rate if waves.dim() == 2 else FRAMES
         names = tuple(f"{start / second:.3g} s" for start in range(0, length, size))
         none, flags = (None,) * len(names), (False,) * len(names)
-        return Encoded({self.input_name: waves}, names, "", none, flags, none)
+        return Encoded({self.explained_input: waves}, names, "", none, flags, none)
 
     def _extracted(self, samples: Any) -> Tensor:
         if self.processor is None:
@@ -75,9 +72,11 @@ class AudioClassifier(Adapter):
         with items_named(f"{self.name} reads sounds: a float tensor as it takes it, or an array of samples", samples):
             given = np.asarray(samples, dtype=np.float32)
             features = self.processor(given, sampling_rate=self.rate, return_tensors="pt")
-        if self.input_name not in features:
-            raise ModelError(f"the feature extractor gives {', '.join(features)}, the model takes {self.input_name}")
-        found: Tensor = features[self.input_name]
+        if self.explained_input not in features:
+            raise ModelError(
+                f"the feature extractor gives {', '.join(features)}, the model takes {self.explained_input}"
+            )
+        found: Tensor = features[self.explained_input]
         return found
 
     def _time(self, waves: Tensor) -> int:
@@ -90,16 +89,7 @@ class AudioClassifier(Adapter):
         second, length = self.rate if waves.dim() == 2 else FRAMES, waves.shape[self._time(waves)]
         return max(1, min(int(second) // PIECES_A_SECOND, -(-length // FEWEST)))
 
-    def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The sound is the explained input."""
-        return {**inputs, self.input_name: tape.watch(inputs[self.input_name])}
-
-    def explained(self, traced: Traced, readout: str) -> Tensor:
-        """Always the sound."""
-        return traced.inputs[self.input_name]
-
     def batch_positions(self, encoded: Encoded) -> int:
-        """A piece of sound is more work than a token."""
         return WEIGHT * len(encoded)
 
     def spread(self, keep: Tensor, whole: Tensor) -> Tensor:
@@ -120,11 +110,5 @@ class AudioClassifier(Adapter):
 
 
 # Classifiers of texts and of sounds have names alike: what the main input is called tells them apart.
-HEADS = (
-    Head(
-        ("ForSequenceClassification", "ForAudioClassification"),
-        AudioClassifier,
-        reader="AutoFeatureExtractor",
-        main_inputs=frozenset(SOUNDS),
-    ),
-)
+NAMES = ("ForSequenceClassification", "ForAudioClassification")
+HEADS = (Head(NAMES, AudioClassifier, reader="AutoFeatureExtractor", main_inputs=frozenset(SOUNDS)),)

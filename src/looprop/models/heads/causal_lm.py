@@ -11,13 +11,18 @@ from looprop.errors import TargetError
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.checking import tokenizer_named
 from looprop.models.encoded import Encoded
-from looprop.models.head import Head
-from looprop.models.leading_space import other_with_space, warn_of_missing_space
+from looprop.models.kinds import Head
 from looprop.models.prediction import Prediction, Resolved
-from looprop.models.target import Target, TargetLike
-from looprop.models.target_forms import Continuation
+from looprop.models.target import Continuation, Target, TargetLike
 from looprop.models.text import TextAdapter
-from looprop.models.token_targets import continuation_ids, continuation_of, token_target, token_text
+from looprop.models.token_targets import (
+    continuation_ids,
+    continuation_of,
+    other_with_space,
+    token_target,
+    token_text,
+    warn_of_missing_space,
+)
 
 
 class CausalLanguageModel(TextAdapter):
@@ -38,7 +43,6 @@ class CausalLanguageModel(TextAdapter):
         return logits[:, -positions:]
 
     def answer_rows(self, encoded: Encoded, *, positions: int = 1) -> AnswerRows:
-        """The last positions."""
         return AnswerRows(last=positions)
 
     def collate(self, items: Sequence[Encoded]) -> tuple[dict[str, Tensor], Tensor]:

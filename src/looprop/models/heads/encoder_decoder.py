@@ -16,8 +16,8 @@ from looprop.intercept.lookup import FirstLookUpMode
 from looprop.models.adapter import Adapter
 from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded
-from looprop.models.head import Head
 from looprop.models.heads.causal_lm import CausalLanguageModel
+from looprop.models.kinds import Head
 from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextAdapter, TextLike
@@ -84,9 +84,7 @@ class EncoderDecoder(TextAdapter):
         return AnswerRows()
 
     def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
-        """`continuation:...` for a whole output; else the first token after the decoder's start: by id or text, a pair
-        of tokens, or the likeliest.
-        """
+        """`continuation:...`, or the decoder's first token: by id or text, a pair of tokens, or the likeliest."""
         if (wanted := continuation_of(target)) is not None:
             ids = continuation_ids(self.tokenizer, wanted, len(self.word_embeddings), of_decoder=True)
             if self.longest is not None and len(self.start) + len(ids) > self.longest:

@@ -16,9 +16,7 @@ from looprop.intercept.sites import SiteMode
 from looprop.models.adapter import Adapter, Altered
 from looprop.models.checking import items_named
 from looprop.models.encoded import Encoded
-from looprop.models.head import Head
-from looprop.models.traced import Traced
-from looprop.propagation.tape import Tape
+from looprop.models.kinds import Head
 
 REGION = 16
 """Pixels to a side of the squares that stand for the patches of a model that has none."""
@@ -30,7 +28,7 @@ class ImageClassifier(Adapter):
     patch: pixels to a side of a position; None for the model's own patches, or squares of 16 where it has none.
     """
 
-    noun = "images"
+    noun, explained_input = "images", "pixel_values"
     draws = classifies = True
 
     def __init__(self, model: nn.Module, processor: Any = None, *, name: str = "", patch: int | None = None) -> None:
@@ -95,14 +93,6 @@ class ImageClassifier(Adapter):
         rows, columns = self.grid(height, width)
         covered = {"wide": columns * self.patch[1] / width, "high": rows * self.patch[0] / height}
         return {"png": _png(pixels.detach().float().cpu(), self.processor), "rows": rows, "columns": columns, **covered}
-
-    def watch(self, tape: Tape, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The pixels are the explained input."""
-        return {**inputs, "pixel_values": tape.watch(inputs["pixel_values"])}
-
-    def explained(self, traced: Traced, readout: str) -> Tensor:
-        """Always the pixels."""
-        return traced.inputs["pixel_values"]
 
     @property
     def runs_rows(self) -> bool:
@@ -170,9 +160,7 @@ def in_squares(adapter: Adapter, side: int) -> Adapter:
 
 
 def _png(pixels: Tensor, processor: Any) -> str:
-    """A file of pixels (C, H, W) in base64: by the mean and deviation that a processor took off, else from the darkest
-    to the brightest value.
-    """
+    """Pixels (C, H, W) as a file in base64: by a processor's mean and deviation, else from darkest to brightest."""
     from PIL import Image  # of matplotlib
 
     normalised = processor if getattr(processor, "do_normalize", True) else None

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from looprop.errors import InputError, ModelError
 from looprop.models.encoded import Encoded
-from looprop.models.head import Head
+from looprop.models.kinds import Head
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers
 from looprop.models.prediction import Resolved
 from looprop.models.target import TargetLike

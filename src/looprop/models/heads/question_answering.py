@@ -9,7 +9,7 @@ from torch import Tensor
 
 from looprop.errors import InputError, ModelError, TargetError
 from looprop.models.encoded import Encoded
-from looprop.models.head import Head
+from looprop.models.kinds import Head
 from looprop.models.placed_answers import END, MARKS, START, PlacedAnswers, words_at
 from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike
@@ -52,7 +52,9 @@ class QuestionAnswering(PlacedAnswers):
         """
         starts, ends = (logits[0] for logits in self._both(self.every_answer(encoded)))  # (T,)
         first, last, read = self._best(encoded, starts, ends) if target is None else self._span(encoded, target)
-        label = {SPAN: "", ONLY_START: "start at ", ONLY_END: "end at "}[read] + self._text(encoded, first, last)
+        spans = [span for span in encoded.offsets[first : last + 1] if span is not None]
+        words = encoded.text[spans[0][0] : spans[-1][1]] if spans else " ".join(encoded.names[first : last + 1])
+        label = {SPAN: "", ONLY_START: "start at ", ONLY_END: "end at "}[read] + words
         marked = self.marked(self.marked(encoded, {first: START}), {last: END})
         return Resolved(marked, Target((read,), label, named=True), self.predict(marked))
 
@@ -114,10 +116,6 @@ class QuestionAnswering(PlacedAnswers):
         if type(place) is not int or not 0 <= place < len(encoded):
             raise TargetError(f"a position must be a number from 0 to {len(encoded) - 1}, got {place!r}")
         return place
-
-    def _text(self, encoded: Encoded, first: int, last: int) -> str:
-        spans = [span for i in range(first, last + 1) if (span := encoded.offsets[i]) is not None]
-        return encoded.text[spans[0][0] : spans[-1][1]] if spans else " ".join(encoded.names[first : last + 1])
 
 
 HEADS = (

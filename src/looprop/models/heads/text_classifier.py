@@ -1,6 +1,6 @@
 """Text classifiers: single text or pair, several labels, or one logit (regression)."""
 
-from looprop.models.head import Head
+from looprop.models.kinds import Head
 from looprop.models.text import TextAdapter
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from looprop.errors import TargetError
 from looprop.models.encoded import Encoded
-from looprop.models.head import Head
+from looprop.models.kinds import Head
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers, words_at
 from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike, resolve_target

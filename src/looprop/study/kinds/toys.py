@@ -104,9 +104,7 @@ class AttentionRow(nn.Module):
 
 
 def measure_toy(spec: Spec, task: Task) -> list[Row]:
-    """What each method says of a case: scores, their sum, and how far they are from leave-one-out under two kinds of
-    removal.
-    """
+    """The scores of each method, their sum, and how far they are from leave-one-out under two kinds of removal."""
     toy: Toy = task.item
     x = torch.tensor(toy.inputs, dtype=torch.float64)
     adapter = adapt_module(AttentionRow(toy), name="attention row")
@@ -134,9 +132,7 @@ def measure_toy(spec: Spec, task: Task) -> list[Row]:
 
 
 def conserved(toy: Toy) -> tuple[float, float]:
-    """The relevance that enters the softmax rule at A and the relevance that leaves it at Z,
-    by the paper's equations.
-    """
+    """The relevance that enters the softmax rule at A and that which leaves it at Z, by the paper's equations."""
     x, value = torch.tensor(toy.inputs, dtype=torch.float64), torch.tensor(toy.value, dtype=torch.float64)
     logits = (toy.key * x)[None]  # (1, T)
     weights, values = torch.softmax(logits, -1), (value * x + toy.bias)[:, None]

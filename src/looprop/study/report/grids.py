@@ -124,7 +124,7 @@ def title_of(metric: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """A run with its tables, that of the paper's claims first if there are any."""
+    """A run with its tables, and that of the paper's claims if there are any."""
 
     run: Run
     claims: list[Grid]
@@ -139,11 +139,10 @@ def contents_of(run: Run) -> Contents:
 
 def claims_table(claims: list[JudgedClaim], title: str) -> Grid:
     """Claims with what the paper prints, where it prints something, our numbers, and the verdict."""
-    if not any(claim.paper for claim in claims):
-        plain: list[Cells] = [[claim.verdict, claim.claim, claim.ours] for claim in claims]
-        return Grid(title, ["verdict", "claim", "found here"], plain, sortable=False)
-    rows: list[Cells] = [[claim.verdict, claim.claim, claim.paper, claim.ours] for claim in claims]
-    return Grid(title, ["verdict", "claim", "paper", "found here"], rows, sortable=False)
+    printed = any(claim.paper for claim in claims)
+    rows = [[one.verdict, one.claim, *([one.paper] if printed else []), one.ours] for one in claims]
+    header = ["verdict", "claim", *(["paper"] if printed else []), "found here"]
+    return Grid(title, header, rows, sortable=False)
 
 
 def run_facts(run: Run) -> list[tuple[str, str]]:
@@ -154,10 +153,8 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
     facts.append(("examples", f"{len(run.computed)} of {run.manifest['tasks']}"))
     if weights := identity.get("model", {}).get("weights"):
         facts.append(("weights", weights[:12]))
-    facts += [
-        ("seed", str(identity.get("seed", 0))),
-        ("torch", str(last.get("versions", {}).get("torch", "not stated"))),
-    ]
+    torch = str(last.get("versions", {}).get("torch", "not stated"))
+    facts += [("seed", str(identity.get("seed", 0))), ("torch", torch)]
     facts += [("finished", last.get("finished") or "not yet"), ("sessions", str(len(sessions)))]
     taken_over: Counter[str] = Counter()
     for session in sessions:
@@ -166,11 +163,10 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
     facts += [("leave-one-out", f"of {count} examples from {other}") for other, count in taken_over.items() if count]
     engines = [session["engine"] for session in sessions if "engine" in session]
     facts += [(f"machines ({engine['name']})", describe(engine)) for engine in engines]
-    if run.failed:
-        facts.append(("failed examples", "; ".join(f"{example}: {error}" for example, error in run.failed.items())))
-    if run.damaged:
-        facts.append(("damaged parts computed anew", ", ".join(run.damaged)))
     unstated = dict.fromkeys(name for session in sessions for name in session.get("unstated", ()))
-    if unstated:
-        facts.append(("not stated when the run was begun", ", ".join(unstated)))
-    return facts
+    troubles = {
+        "failed examples": "; ".join(f"{example}: {error}" for example, error in run.failed.items()),
+        "damaged parts computed anew": ", ".join(run.damaged),
+        "not stated when the run was begun": ", ".join(unstated),
+    }
+    return facts + [(name, trouble) for name, trouble in troubles.items() if trouble]

@@ -4,6 +4,7 @@ LaTeX, the numbers as CSV, and the figure as SVG and PNG.
 
 import base64
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from looprop.display import Cell, Column, card, facts, page, paragraph, table
 from looprop.display.figures import to_bytes
 from looprop.errors import DataError
 from looprop.files import check_folder_place, to_json, write_whole
+from looprop.result.writers import Record, to_csv
 from looprop.study.report.grids import Contents, Grid, Measured, contents_of, run_facts
-from looprop.study.report.text import markdown_report, numbers_csv, to_latex
 from looprop.study.run import Run, read_run
 
 
@@ -52,10 +53,8 @@ def _check(runs: Sequence[Run]) -> None:
     for run in runs:
         if not run.rows:
             raise DataError(f"{run.folder} holds no finished example yet: nothing to report")
-        if run.experiment != runs[0].experiment:
-            raise DataError(
-                f"runs of one report must be of one experiment, got {runs[0].experiment} and {run.experiment}"
-            )
+        if (own := run.experiment) != (first := runs[0].experiment):
+            raise DataError(f"runs of one report must be of one experiment, got {first} and {own}")
 
 
 WITH_BARS = 4
@@ -80,9 +79,8 @@ def html_report(contents: Sequence[Contents], *, figure_title: str = "", svg: by
 
 def to_html(grid: Grid) -> str:
     """A card with a table; numbers have bars where there is room for them."""
-    numeric = {
-        name for row in grid.rows for name, cell in zip(grid.header, row, strict=True) if isinstance(cell, Measured)
-    }
+    every = (pair for row in grid.rows for pair in zip(grid.header, row, strict=True))
+    numeric = {name for name, cell in every if isinstance(cell, Measured)}
     bars = not grid.compared and len(numeric) <= WITH_BARS
     columns: list[Column] = []
     for name in grid.header:
@@ -90,10 +88,8 @@ def to_html(grid: Grid) -> str:
         columns += [Column("paper", tip="the paper's number, and ours minus it")] if name in grid.compared else []
     rows: list[list[str | Cell]] = []
     for row in grid.rows:
-        cells: list[str | Cell] = []
-        for name, cell in zip(grid.header, row, strict=True):
-            cells += _cells(cell, compared=name in grid.compared)
-        rows.append(cells)
+        pairs = zip(grid.header, row, strict=True)
+        rows.append([shown for name, cell in pairs for shown in _cells(cell, compared=name in grid.compared)])
     prose = not numeric and bool(rows)
     shown = table(columns, rows, sortable=grid.sortable, stacked=prose)
     shown = shown if prose else f'<div class="wide-tables">{shown}</div>'
@@ -113,3 +109,91 @@ def _cells(cell: str | Measured, *, compared: bool) -> list[str | Cell]:
         return [ours]
     paper = math.nan if cell.paper is None else cell.paper
     return [ours, Cell(paper, text=cell.shown(cell.paper), under=cell.difference)]
+
+
+COLUMNS = ("data", "table", "row", "column", "value", "low", "high", "n", "paper")
+_SPELT = {
+    "\\": r"\textbackslash{}",
+    "–": "--",
+    "−": "$-$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+}
+
+
+def markdown_report(contents: Sequence[Contents]) -> str:
+    """The report of one run, or of several, one after the other."""
+    parts = []
+    for own in contents:
+        run = own.run
+        known = [f"- {name}: {markdown_text(value)}" for name, value in run_facts(run)]
+        parts += [f"# {markdown_text(run.title)}", "", markdown_text(run.spec["question"]), "", *known, ""]
+        parts += [to_markdown(grid) for grid in (*own.claims, *own.tables)]
+    return "\n".join(parts)
+
+
+def to_markdown(grid: Grid) -> str:
+    """A pipe table under a heading."""
+    header = grid.flat_header()
+    lines = [f"## {markdown_text(grid.title)}", "", _pipes(header), _pipes(["---"] * len(header))]
+    lines += [_pipes(row) for row in grid.flat_rows()]
+    return "\n".join([*lines, "", *([grid.note, ""] if grid.note else [])])
+
+
+def _pipes(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(markdown_text(cell) for cell in cells) + " |"
+
+
+def markdown_text(text: str) -> str:
+    """Text that Markdown leaves as it is.
+
+    >>> print(markdown_text("L_1 | [CLS]"))
+    L\\_1 \\| \\[CLS\\]
+    """
+    return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", text.replace("\n", " "))
+
+
+def to_latex(grid: Grid) -> str:
+    """A booktabs table."""
+    header = grid.flat_header()
+    caption = latex(f"{grid.title}. {grid.note}" if grid.note else grid.title)
+    lines = [r"\begin{table}[t]", r"\centering", r"\small", rf"\caption{{{caption}}}"]
+    lines += [
+        rf"\begin{{tabular}}{{@{{}}l{'r' * (len(header) - 1)}@{{}}}}",
+        r"\toprule",
+        _ampersands(header),
+        r"\midrule",
+    ]
+    lines += [_ampersands(row) for row in grid.flat_rows()]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def _ampersands(cells: Sequence[str]) -> str:
+    return " & ".join(latex(cell) for cell in cells) + r" \\"
+
+
+def latex(text: str) -> str:
+    """Text that LaTeX prints as it is; the square brackets stand in braces, so that no command takes them for an
+    option.
+
+    >>> latex("50 % of [CLS] & x_1")
+    '50 \\\\% of {[}CLS{]} \\\\& x\\\\_1'
+    """
+    return "".join(_SPELT.get(c, f"\\{c}" if c in "&%$#_{}" else f"{{{c}}}" if c in "[]" else c) for c in text)
+
+
+def numbers_csv(contents: Sequence[Contents]) -> bytes:
+    """One line per number of every table. Low and high are its interval, or its lowest and highest seed."""
+    rows: list[Record] = []
+    for own in contents:
+        for grid in own.tables:
+            for row in grid.rows:
+                label = " ".join(cell for cell in row[:2] if not isinstance(cell, Measured))
+                for name, cell in zip(grid.header, row, strict=True):
+                    if isinstance(cell, Measured):
+                        values = (cell.value, cell.low, cell.high, cell.count, cell.paper)
+                        line = (own.run.data_title, grid.title, label, name, *values)
+                        rows.append(dict(zip(COLUMNS, line, strict=True)))
+    return to_csv(rows, COLUMNS)

@@ -5,7 +5,7 @@ of multiplication, and which are near leave-one-out.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -83,26 +83,29 @@ class Networks(Kind):
         return Job(title, tasks, prepare, identity, about)
 
     def tables(self, run: Run) -> list[Grid]:
-        return network_tables(run)
+        images = [row for own in by_seed(run.rows).values() for row in own]
+        networks = [[f"seed {seed}", f"{100 * share:.2f} %"] for seed, share in accuracies(run.folder)]
+        note = "The paper's networks have about 85 %."
+        return [
+            _product(of_product(run.rows)),
+            _table_1(images, run, "", "raw scores"),
+            _table_1(images, run, "-paper", "maps normalised to sum to one, as in the paper"),
+            _over_seeds("Sign flips by normalisation", PAIRS, images, FLIPS, FLIPS_NOTE),
+            _over_seeds("Removal curves", CURVES.values(), images, [*CURVES], digits=2),
+            Grid("Test accuracy of the networks (all test images)", ["network", "accuracy"], networks, note),
+        ]
 
     def claims(self, run: Run) -> list[JudgedClaim]:
         return [*network_claims(run)]
 
 
 PAIRS = ("L vs R", "L vs LOO", "R vs LOO")
-
-
-def network_tables(run: Run) -> list[Grid]:
-    """All tables of a run."""
-    images = [row for own in by_seed(run.rows).values() for row in own]
-    return [
-        _product(of_product(run.rows)),
-        _table_1(images, run, "", "raw scores"),
-        _table_1(images, run, "-paper", "maps normalised to sum to one, as in the paper"),
-        _flips(images),
-        _curves(images),
-        _accuracies(run),
-    ]
+FLIPS = [("", LEFT, "l-r-flipped"), ("", LEFT, "flipped"), ("", RIGHT, "flipped")]
+FLIPS_NOTE = (
+    "The share of images in which dividing both maps by their sums turns the sign of r: exactly one of the sums is "
+    "negative."
+)
+CURVES = {("", side, m): f"{title_of(m)} {side}" for side in (LEFT, RIGHT) for m in ("lerf", "morf", "delta")}
 
 
 def _product(rows: Sequence[Row]) -> Grid:
@@ -116,11 +119,7 @@ def _product(rows: Sequence[Row]) -> Grid:
 
 def _table_1(rows: Sequence[Row], run: Run, ending: str, how: str) -> Grid:
     """ending: of the columns that correlate the maps in this way."""
-    columns = [
-        ("l-r", LEFT, f"l-r{ending}"),
-        ("loo-r L", LEFT, f"loo-r{ending}"),
-        ("loo-r R", RIGHT, f"loo-r{ending}"),
-    ]
+    columns = [("l-r", LEFT, f"l-r{ending}"), *((f"loo-r {side}", side, f"loo-r{ending}") for side in (LEFT, RIGHT))]
     note = (
         f"Mean over {len(by_seed(rows))} seeds of {run.manifest['examples']} images each; in brackets the lowest and "
         "highest seed. L is Q (K^T V), R is (Q K^T) V."
@@ -129,24 +128,9 @@ def _table_1(rows: Sequence[Row], run: Run, ending: str, how: str) -> Grid:
     return _over_seeds(title, PAIRS, rows, columns, note, compared=frozenset(PAIRS))
 
 
-def _flips(rows: Sequence[Row]) -> Grid:
-    note = (
-        "The share of images in which dividing both maps by their sums turns the sign of r: exactly one of the sums is "
-        "negative."
-    )
-    columns = [("", LEFT, "l-r-flipped"), ("", LEFT, "flipped"), ("", RIGHT, "flipped")]
-    return _over_seeds("Sign flips by normalisation", PAIRS, rows, columns, note)
-
-
-def _curves(rows: Sequence[Row]) -> Grid:
-    columns = [("", side, metric) for side in (LEFT, RIGHT) for metric in ("lerf", "morf", "delta")]
-    header = [f"{title_of(metric)} {side}" for _, side, metric in columns]
-    return _over_seeds("Removal curves", header, rows, columns, digits=2)
-
-
 def _over_seeds(
     title: str,
-    header: Sequence[str],
+    header: Iterable[str],
     rows: Sequence[Row],
     columns: Sequence[tuple[str, str, str]],
     note: str = "",
@@ -165,12 +149,6 @@ def _over_seeds(
             cells.append(Measured(float(np.mean(means)), min(means), max(means), count, paper.get(name), digits))
         table.append([name_of(method), *cells])
     return Grid(title, ["method", *header], table, note, compared)
-
-
-def _accuracies(run: Run) -> Grid:
-    table: list[Cells] = [[f"seed {seed}", f"{100 * share:.2f} %"] for seed, share in accuracies(run.folder)]
-    note = "The paper's networks have about 85 %."
-    return Grid("Test accuracy of the networks (all test images)", ["network", "accuracy"], table, note)
 
 
 ATTNLRP = "attnlrp[epsilon=1e-6]"

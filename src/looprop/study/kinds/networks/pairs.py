@@ -136,9 +136,7 @@ class AuditCase:
 
 
 def audit_case(name: str, *, limit: int | None = None, seed: int = 0) -> AuditCase:
-    """`product`: (x1 x2) x3 at (2, 3, 4). `mnist`: Q (K^T V), trained with the seed, on `limit` test digits drawn by
-    it.
-    """
+    """`product`: (x1 x2) x3 at (2, 3, 4). `mnist`: Q (K^T V), trained with the seed, on `limit` digits drawn by it."""
     if name == "product":
         return AuditCase(left_product, [torch.tensor(POINT)], "x1 x2 x3 at (2, 3, 4)")
     if name != "mnist":

@@ -73,33 +73,6 @@ def choose_source(spec: Spec, wanted: str | None) -> TextSource:
     raise UnknownNameError(f"data set of {spec.name}", name, spec.data)
 
 
-def text_job(spec: Spec, options: Options) -> Job:
-    """Load model and data, and say what there is to do."""
-    source = choose_source(spec, options.data)
-    data = source.load(limit=options.limit, seed=options.seed)
-    adapter = load_adapter(source.settings.model if options.model == PAPER else options.model)
-    layers = layers_of(adapter, data)
-    setup = _setup(spec, source.settings, layers, options.seed)
-    fixed = {
-        "spec": spec.to_dict(data=source.entry),
-        "setup": setup.to_dict(),
-        "model": model_identity(adapter),
-        "seed": options.seed,
-    }
-
-    def limited(limit: int) -> dict[str, Any]:
-        return {**fixed, **data_identity(source.load(limit=limit, seed=options.seed), limit)}
-
-    def prepare(folder: Path, *, progress: bool) -> Work:
-        return partial(measure_with_entropy if spec.plans else evaluate_example, adapter, setup=setup)
-
-    known = _taken_over(options.loo_from, fixed) if options.loo_from is not None else {}
-    tasks = [Task(example.id, example.text, loo=known.get(example.id)) for example in data]
-    title = f"{spec.name}: {data.title}, {adapter.name}"
-    about = About(adapter.name, source.name, data.title, data.subset, len(data), layers)
-    return Job(title, tasks, prepare, {**fixed, **data_identity(data, options.limit)}, about, limited)
-
-
 def layers_of(adapter: Adapter, data: Dataset) -> int:
     """Of the first text that the model can read: one that it cannot is a row with an error later."""
     refused: Exception | None = None
@@ -109,13 +82,6 @@ def layers_of(adapter: Adapter, data: Dataset) -> int:
         except Exception as error:
             refused = refused or error
     raise InputError(f"no text of {data.title} can be explained; the first error: {refused}") from refused
-
-
-def _setup(spec: Spec, settings: DataSpec, layers: int, seed: int) -> Setup:
-    """Methods that are not skipped, plans layer by layer if they are wanted, and yardsticks."""
-    plans = layer_plans(layers) if spec.plans else ()
-    methods = (*(method for method in spec.methods if method not in settings.skip), *plans, *settings.yardsticks)
-    return Setup(methods, spec.metrics, curve_features=settings.curve_features, target=settings.target, seed=seed)
 
 
 def data_identity(data: Dataset, limit: int | None) -> dict[str, Any]:
@@ -163,13 +129,32 @@ class Texts(Kind):
         for name, of_data in spec.data.items():
             if of_data.features != "token":
                 raise DataError(f"features are for experiments of kind 'truths', got {of_data.features!r} on {name}")
-            Setup(
-                spec.methods, spec.metrics, curve_features=of_data.curve_features
-            )  # raises for what nobody can remove
+            # This raises for what nobody can remove.
+            Setup(spec.methods, spec.metrics, curve_features=of_data.curve_features)
 
     def job(self, spec: Spec, options: Options) -> Job:
         options.check_unused("references", because=f"{spec.name} compares with leave-one-out alone")
-        return text_job(spec, options)
+        source, seed = choose_source(spec, options.data), options.seed
+        data, settings = source.load(limit=options.limit, seed=seed), source.settings
+        adapter = load_adapter(settings.model if options.model == PAPER else options.model)
+        layers = layers_of(adapter, data)
+        plans = layer_plans(layers) if spec.plans else ()
+        methods = (*(method for method in spec.methods if method not in settings.skip), *plans, *settings.yardsticks)
+        setup = Setup(methods, spec.metrics, curve_features=settings.curve_features, target=settings.target, seed=seed)
+        of_model = {"setup": setup.to_dict(), "model": model_identity(adapter), "seed": seed}
+        fixed = {"spec": spec.to_dict(data=source.entry), **of_model}
+
+        def limited(limit: int) -> dict[str, Any]:
+            return {**fixed, **data_identity(source.load(limit=limit, seed=seed), limit)}
+
+        def prepare(folder: Path, *, progress: bool) -> Work:
+            return partial(measure_with_entropy if spec.plans else evaluate_example, adapter, setup=setup)
+
+        known = _taken_over(options.loo_from, fixed) if options.loo_from is not None else {}
+        tasks = [Task(example.id, example.text, loo=known.get(example.id)) for example in data]
+        title = f"{spec.name}: {data.title}, {adapter.name}"
+        about = About(adapter.name, source.name, data.title, data.subset, len(data), layers)
+        return Job(title, tasks, prepare, {**fixed, **data_identity(data, options.limit)}, about, limited)
 
     def tables(self, run: Run) -> list[Grid]:
         return layer_tables(run) if run.experiment == LAYERS else text_tables(run)

@@ -80,9 +80,7 @@ def _layers_panel(axes: Axes, evaluation: Evaluation, layers: int, metric: str, 
 
 
 def cost_figure(runs: Sequence[Run]) -> Figure:
-    """One panel per run: mean r to leave-one-out over forward passes; looprop's budgets joined by lines, one for
-    passes, one for shares.
-    """
+    """One panel per run: mean r to leave-one-out over passes; lines join looprop's budgets, of passes and of shares."""
     with style():
         figure = Figure(figsize=(5.9 * len(runs), 4.6), layout="constrained", facecolor="white")
         grid = figure.subplots(1, len(runs), squeeze=False, sharey=True)[0]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from looprop.display.data import number
 from looprop.evaluation.result import Evaluation
-from looprop.evaluation.summary import MethodSummary, notes_of
+from looprop.evaluation.summary import notes_of
 from looprop.metrics import get_metric
 from looprop.naming import split_name
 from looprop.study.claims import OF_TEXTS, PAPER_LAYERS, published
@@ -40,19 +40,15 @@ def layer_tables(run: Run) -> list[Grid]:
         "CP-LRP from layer k on": [from_layer(k) for k in reversed(every)],
         "CP-LRP in one layer": [only_layer(k) for k in every],
     }
-    return [
-        *(main_table(run, evaluation, own, title) for title, own in methods.items()),
-        _entropies(run),
-        other_metrics(evaluation),
-    ]
-
-
-def _entropies(run: Run) -> Grid:
-    rows: list[Cells] = [
+    note = "The entropy of attention rows as a share of its maximum, averaged over heads, rows and examples: 1 is flat."
+    flat: list[Cells] = [
         [f"layer {k}", Measured(float(entropy), digits=3)] for k, entropy in enumerate(layer_entropy(run), 1)
     ]
-    note = "The entropy of attention rows as a share of its maximum, averaged over heads, rows and examples: 1 is flat."
-    return Grid("Mean attention entropy", ["layer", "entropy"], rows, note)
+    return [
+        *(main_table(run, evaluation, own, title) for title, own in methods.items()),
+        Grid("Mean attention entropy", ["layer", "entropy"], flat, note),
+        other_metrics(evaluation),
+    ]
 
 
 def main_table(run: Run, evaluation: Evaluation, methods: Sequence[str], title: str) -> Grid:
@@ -61,34 +57,25 @@ def main_table(run: Run, evaluation: Evaluation, methods: Sequence[str], title: 
     best = {metric: _best(evaluation, methods, metric) for metric in shown}
     rows: list[Cells] = []
     for method in methods:
-        summary, paper = evaluation[method], _published(run, method)
+        # The paper's plans by layer are not those of a model of another depth.
+        other_depth = split_name(method)[0] == "lrp" and run.layers != PAPER_LAYERS
+        paper = {} if other_depth else published(run.experiment, run.data, method)
+        summary = evaluation[method]
         estimates = {metric: summary.metrics[metric] for metric in shown}
-        cells: Cells = [name_of(method)]
-        for metric, e in estimates.items():
-            cells.append(Measured.of(e, paper=paper.get(metric), best=best[metric] == method))
+        cells = (Measured.of(e, paper=paper.get(m), best=best[m] == method) for m, e in estimates.items())
         counts = sorted({e.count for e in estimates.values()})
         fewest_to_most = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)])
-        rows.append([*cells, fewest_to_most, number(summary.cost, signed=False)])
+        rows.append([name_of(method), *cells, fewest_to_most, number(summary.cost, signed=False)])
     note = (
         "n: examples; cost: forward passes per example; in brackets 95 % bootstrap intervals. "
         "The paper's numbers are those of its own models (BERT-base). "
         + " ".join(notes_of(evaluation.rows, evaluation.metrics))
     ).strip()
     metrics = [title_of(metric) for metric in shown]
-    printed = {
-        name
-        for row in rows
-        for name, cell in zip(metrics, row[1:], strict=False)
-        if isinstance(cell, Measured) and cell.paper is not None
-    }
+    every = (pair for row in rows for pair in zip(metrics, row[1:], strict=False))
+    printed = {name for name, cell in every if isinstance(cell, Measured) and cell.paper is not None}
     where = f"{title}: {run.data_title}, {run.model}"
     return Grid(where, ["method", *metrics, "n", "cost"], rows, note, frozenset(printed))
-
-
-def _published(run: Run, method: str) -> dict[str, float]:
-    """The paper's cells for a method; its plans by layer are not those of a model of another depth."""
-    by_layer = split_name(method)[0] == "lrp"
-    return {} if by_layer and run.layers != PAPER_LAYERS else published(run.experiment, run.data, method)
 
 
 def _best(evaluation: Evaluation, methods: Sequence[str], metric: str) -> str | None:
@@ -105,26 +92,18 @@ def other_metrics(evaluation: Evaluation) -> Grid:
     others = [metric for metric in evaluation.metrics if metric not in LEADING]
     titles = [title_of(metric) for metric in others]
     header = ["method", *titles, "sign flips", "undefined r", "errors", "warnings", "seconds"]
-    rows = [_other_cells(summary, others) for summary in evaluation.summary]
+    rows: list[Cells] = []
+    for one in evaluation.summary:
+        flips = "–" if one.flipped is None else f"{100 * one.flipped:.0f} %"
+        undefined = next((e.undefined for name, e in one.metrics.items() if name.endswith(CORRELATION)), 0)
+        counts = map(str, (undefined, one.errors, one.notes))
+        estimates = (Measured.of(one.metrics[metric]) for metric in others)
+        rows.append([name_of(one.method), *estimates, flips, *counts, number(one.seconds, signed=False)])
     note = (
         "Sign flips: examples in which dividing both maps by their sums turns the sign of r. "
         "Warnings: examples with a completeness residual above 5 %, for instance."
     )
     return Grid("Other metrics, and time", header, rows, note)
-
-
-def _other_cells(summary: MethodSummary, others: Sequence[str]) -> Cells:
-    estimates = (summary.metrics[metric] for metric in others)
-    flips = "–" if summary.flipped is None else f"{100 * summary.flipped:.0f} %"
-    undefined = next((e.undefined for name, e in summary.metrics.items() if name.endswith(CORRELATION)), 0)
-    counts = [str(undefined), str(summary.errors), str(summary.notes)]
-    return [
-        name_of(summary.method),
-        *map(Measured.of, estimates),
-        flips,
-        *counts,
-        number(summary.seconds, signed=False),
-    ]
 
 
 def _who_is_closer(evaluation: Evaluation, metric: str) -> Grid:
