@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Picture:
+class PatchedImage:
     """An image in patches.
 
     png: its file in base64. rows, columns: of the patches, from the top left. wide, high: the share of the image that
@@ -79,7 +79,7 @@ class Strip:
     breaks: Sequence[int] = ()
     removal: str = ""
     alike: bool = True
-    picture: Picture | None = None
+    picture: PatchedImage | None = None
 
     @property
     def scale(self) -> float:

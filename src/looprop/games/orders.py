@@ -21,7 +21,7 @@ WIDTH = 5
 
 
 @dataclass(frozen=True)
-class Limits:
+class OrderLimits:
     """The largest and the smallest area over the curve, and orders that have them. exact: no order has a larger or a
     smaller one; else a beam found none.
     """
@@ -33,15 +33,15 @@ class Limits:
     exact: bool
 
 
-def exact_limits(values: Floats) -> Limits:
+def exact_limits(values: Floats) -> OrderLimits:
     """From the values (2^n,) of all sets, in the order of `all_sets`.
 
     >>> exact_limits(np.array([0.0, 1.0, 3.0, 4.0]))
-    Limits(best=3.5, worst=2.5, best_order=(1, 0), worst_order=(0, 1), exact=True)
+    OrderLimits(best=3.5, worst=2.5, best_order=(1, 0), worst_order=(0, 1), exact=True)
     """
     players = len(values).bit_length() - 1
     (best, best_order), (worst, worst_order) = (_exact(values, players, sign) for sign in (1.0, -1.0))
-    return Limits(best, worst, best_order, worst_order, exact=True)
+    return OrderLimits(best, worst, best_order, worst_order, exact=True)
 
 
 def _exact(values: Floats, players: int, sign: float) -> tuple[float, tuple[int, ...]]:
@@ -63,10 +63,10 @@ def _exact(values: Floats, players: int, sign: float) -> tuple[float, tuple[int,
     return sign * float(totals[0]) / max(players, 1), tuple(reversed(order))
 
 
-def beam_limits(game: Game, players: int, *, width: int = WIDTH) -> Limits:
+def beam_limits(game: Game, players: int, *, width: int = WIDTH) -> OrderLimits:
     """By beam search: of every size, the sets to which the `width` best ways lead."""
     (best, best_order), (worst, worst_order) = (_beam(game, players, width, sign) for sign in (1.0, -1.0))
-    return Limits(best, worst, best_order, worst_order, exact=False)
+    return OrderLimits(best, worst, best_order, worst_order, exact=False)
 
 
 def _beam(game: Game, players: int, width: int, sign: float) -> tuple[float, tuple[int, ...]]:
@@ -95,7 +95,7 @@ def beam_cost(players: int, width: int = WIDTH) -> int:
     return 2 * sum(width * (players - step) if step else players for step in range(players))
 
 
-def order_limits(game: Game, players: int, *, exact: int = EXACT, width: int = WIDTH) -> Limits:
+def order_limits(game: Game, players: int, *, exact: int = EXACT, width: int = WIDTH) -> OrderLimits:
     """Exact limits for up to `exact` players, by beam search above."""
     if players <= exact:
         return exact_limits(game(all_sets(players)))

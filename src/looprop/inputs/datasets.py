@@ -20,6 +20,7 @@ from typing import Any
 from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.inputs.examples import Dataset, Example, make_dataset
 from looprop.inputs.files import read_rows, read_texts
+from looprop.naming import one_of
 
 LABELS = ("negative", "positive")
 SPLITS = {"sst2": ("dev", "train", "test"), "imdb": ("test", "train")}  # the default first
@@ -104,14 +105,9 @@ def load_dataset(
     folder: where the data lie; by default LOOPROP_DATA; where neither is given, the hub through the package `datasets`.
     form: of sst2, "glue" (lower case, tokenised; train holds phrases) or "sentences" (whole sentences in natural case).
     """
-    if name not in SPLITS:
-        raise UnknownNameError("data set of texts", name, SPLITS)
-    split = split or SPLITS[name][0]
-    if split not in SPLITS[name]:
-        raise UnknownNameError(f"split of {name}", split, SPLITS[name])
-    if form not in FORMS:
-        raise UnknownNameError("form", form, FORMS)
-    if form == "sentences" and name != "sst2":
+    one_of("data set of texts", name, SPLITS)
+    split = one_of(f"split of {name}", split or SPLITS[name][0], SPLITS[name])
+    if one_of("form", form, FORMS) == "sentences" and name != "sst2":
         raise DataError(f'form="sentences" exists for sst2 only, got {name!r}')
     where = data_folder(folder)
     rows = _hub_rows(name, split, form) if where is None else _folder_rows(where, name, split, form)

@@ -21,6 +21,5 @@ class Alone(GameMethod):
         return ((count - special) * (1 + special) + special) / subject.length
 
     def play(self, subject: Subject, players: Players) -> Attribution:
-        """One score per feature."""
         scores = players.spread(first_marginals(players, len(players)))
         return Attribution(scores, cost=players.alone_cost, details=players.about)

@@ -92,7 +92,6 @@ class FastShapley(GameMethod):
         return min(float(self.budget), 2.0 ** (len(subject.features) - sum(subject.special)))
 
     def play(self, subject: Subject, players: Players) -> Attribution:
-        """One estimate per feature."""
         purse = Purse(float(self.budget))
         count = len(players)
         nothing = float(players(np.zeros((1, count), dtype=bool))[0])

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from looprop.errors import InputError, LoopropError, ModelError, UnknownNameError
+from looprop.errors import InputError, LoopropError, ModelError
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.fewer_rows import ReadRowsMode
 from looprop.methods.base import Attribution, Method
@@ -22,6 +22,7 @@ from looprop.methods.parts.players import whole_number
 from looprop.models.agreement import rounding
 from looprop.models.ledger import BATCHES
 from looprop.models.subject import Subject
+from looprop.naming import one_of
 from looprop.removal.trust import Disagreement, attention_sites_of, booked, check_version, guarded, program
 
 Baseline = Literal["zero", "pad", "mask"]
@@ -31,7 +32,7 @@ SHORTEST = 4
 GRADIENT_AGREEMENT = 1e-4
 
 
-class Line:
+class StraightLine:
     """From the baseline to the input, at the word embeddings or at the input tensor itself."""
 
     def __init__(self, subject: Subject, baseline: Baseline, keep_special: bool) -> None:
@@ -202,27 +203,24 @@ class IntegratedGradients(Method):
         tokens: int = 2048,
         tolerance: float | None = None,
     ) -> None:
-        if baseline not in get_args(Baseline):
-            raise UnknownNameError("baseline", str(baseline), get_args(Baseline))
         number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
         if tolerance is not None and not (number and 0.0 < tolerance < 1.0):
             raise InputError(f"tolerance must be a number between 0 and 1, or None, got {tolerance!r}")
         self.steps, self.tokens = whole_number("steps", steps, 1), whole_number("tokens", tokens, 1)
-        self.baseline, self.keep_special, self.tolerance = baseline, keep_special, tolerance
+        self.baseline = one_of("baseline", baseline, get_args(Baseline))
+        self.keep_special, self.tolerance = keep_special, tolerance
 
     def passes(self, subject: Subject) -> float:
-        """Three for each step, one for the baseline."""
         return 3.0 * self.steps + 1.0
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """One line per subject."""
         with torch.inference_mode(False):  # the caller may be inside it, and gradients are needed
             return [self._attribute(subject) for subject in subjects]
 
     def _attribute(self, subject: Subject) -> Attribution:
         adapter = subject.adapter
         with adapter.evaluating():
-            line = Line(subject, self.baseline, self.keep_special)
+            line = StraightLine(subject, self.baseline, self.keep_special)
             start, total, steps = line.value_at_start(), torch.zeros_like(line.end), self.steps
             places = (torch.arange(steps, dtype=torch.float64) + 0.5) / steps
             while True:
@@ -248,7 +246,7 @@ class IntegratedGradients(Method):
         details = {"baseline_output": start, "steps": steps}
         return Attribution(scores, cost=3.0 * steps + 1.0, residual=residual, details=details)
 
-    def _along(self, line: Line, places: Tensor) -> Tensor:
+    def _along(self, line: StraightLine, places: Tensor) -> Tensor:
         """The gradient summed over places of the line, in batches that fit."""
         subject = line.subject
         size = max(1, self.tokens // subject.length) if subject.adapter.takes_batches else 1

@@ -19,5 +19,4 @@ class KernelShap(SampledGame):
     kind = "share"
 
     def fit(self, players: Players) -> NDArray[np.float64]:
-        """By the Shapley kernel."""
         return kernel_shap(players, len(players), samples=self.samples, seed=self.seed)

@@ -19,5 +19,4 @@ class Lime(SampledGame):
     kind = "share"
 
     def fit(self, players: Players) -> NDArray[np.float64]:
-        """By nearness to the whole."""
         return lime(players, len(players), samples=self.samples, seed=self.seed)

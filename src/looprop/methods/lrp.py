@@ -96,15 +96,12 @@ class LRP(Method):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The plan and the read-out."""
         return dict(self._options)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """Relevance at the embeddings, summed to features."""
         return propagate(subjects, self._plan(subjects[0]), readout=self.readout, complete=True)
 
     def plan_for(self, subject: Subject) -> Plan | None:
-        """The plan, with its layers counted."""
         return self._plan(subject) if self.readout == "word" else None
 
     def _plan(self, subject: Subject) -> Plan:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Method
 from looprop.methods.names import REGISTERED, SCORE_KINDS, method_names
-from looprop.naming import split_name
+from looprop.naming import one_of, split_name
 
 MethodClass = TypeVar("MethodClass", bound=type[Method])
 
@@ -84,8 +84,7 @@ def check_described(method: type[Method]) -> None:
         raise InputError(f"method {home} does not say its {', '.join(missing)}")
     if not re.fullmatch(r"[a-z][a-z0-9-]*", method.name):
         raise InputError(f"a method is named in small letters, digits and hyphens, got {method.name!r}")
-    if method.kind not in SCORE_KINDS:
-        raise UnknownNameError(f"kind of score of method {method.name}", method.kind, SCORE_KINDS)
+    one_of(f"kind of score of method {method.name}", method.kind, SCORE_KINDS)
     for form in (said.get("example"), said.get("coarse"), said.get("demo")):
         if form and split_name(form)[0] != method.name:
             raise InputError(f"{form!r} is no form of method {method.name}")
@@ -98,9 +97,7 @@ def method_class(name: str) -> type[Method]:
 
 @cache
 def _class_in_file(name: str) -> type[Method]:
-    if name not in (names := method_names()):
-        raise UnknownNameError("method", name, names)
-    module = import_module(f"looprop.methods.{name.replace('-', '_')}")
+    module = import_module(f"looprop.methods.{one_of('method', name, method_names()).replace('-', '_')}")
     found = [one for one in vars(module).values() if isinstance(one, type) and vars(one).get("name") == name]
     if len(found) != 1:
         raise InputError(f"{module.__name__} must hold one class with name = {name!r}, got {len(found)}")
@@ -168,6 +165,5 @@ def _value(text: str) -> Any:
 def _build(name: str, build: type[Method], options: dict[str, Any]) -> Method:
     known = [p for p in inspect.signature(build).parameters if p not in build.fixed]
     for option in options:
-        if option not in known:
-            raise UnknownNameError(f"option of {name}", option, known)
+        one_of(f"option of {name}", option, known)
     return build(**options)

@@ -5,13 +5,14 @@ phi_i = sum over S without i of |S|! (n - |S| - 1)! / n! (f(S + i) - f(S))
 
 from typing import Literal, get_args
 
-from looprop.errors import InputError, UnknownNameError
+from looprop.errors import InputError
 from looprop.games.sampling import fewest_evaluations, shapley_by_sets
 from looprop.games.values import all_sets, exact_shapley, sampled_shapley
 from looprop.methods.base import Attribution
 from looprop.methods.parts.players import GameMethod, Keep, Players, whole_number
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
+from looprop.naming import one_of
 
 By = Literal["sets", "orders"]
 
@@ -48,9 +49,7 @@ class Shapley(GameMethod):
         self.samples, self.seed = whole_number("samples", samples, 2), whole_number("seed", seed, 0)
         if not isinstance(tolerance, int | float) or not tolerance >= 0:
             raise InputError(f"tolerance must be a number >= 0, got {tolerance!r}")
-        if by not in get_args(By):
-            raise UnknownNameError("way to sample", str(by), get_args(By))
-        self.tolerance, self.by = tolerance, by
+        self.tolerance, self.by = tolerance, one_of("way to sample", by, get_args(By))
 
     def passes(self, subject: Subject) -> float:
         """All sets, where these are fewer than what is sampled at the most."""
@@ -58,7 +57,6 @@ class Shapley(GameMethod):
         return float(2**count if 2**count <= max(2, self.samples * count) else self.samples * count)
 
     def play(self, subject: Subject, players: Players) -> Attribution:
-        """One score per feature."""
         before = players.value.count.computed
         count = len(players)
         found = self._exact(players) if 2**count <= max(2, self.samples * count) else self._sampled(players)
@@ -87,6 +85,5 @@ class Shapley(GameMethod):
             found = sampled_shapley(players, count, tolerance=self.tolerance, most=self.samples, seed=self.seed)
         errors = players.spread(found.errors).tolist()
         more = {"exact": False, "by": by, "evaluations": found.evaluations, "errors": errors}
-        more["orders"] = found.orders
-        more["largest_error"] = float(found.errors.max())
+        more |= {"orders": found.orders, "largest_error": float(found.errors.max())}
         return Attribution(players.spread(found.shares), cost=0.0, details={**players.about, **more})

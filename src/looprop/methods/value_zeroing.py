@@ -30,7 +30,6 @@ class ValueZeroing(AttentionMethod):
 
     @torch.no_grad()
     def flow(self, subject: Subject) -> Tensor:
-        """The product over the layers."""
         adapter, encoded = subject.adapter, subject.encoded
         length = adapter.leading_positions(encoded) + len(encoded)
         with adapter.evaluating():

@@ -7,13 +7,14 @@ A metric from outside the package calls `register` too.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from looprop.errors import InputError, UnknownNameError
+from looprop.errors import InputError
+from looprop.naming import one_of
 
 Vector = NDArray[np.float64]
 CaseField = Literal[
@@ -28,10 +29,8 @@ def finite_vector(name: str, values: ArrayLike) -> Vector:
         raise InputError(f"{name} must be one-dimensional, got shape {vector.shape}")
     bad = np.flatnonzero(~np.isfinite(vector))
     if len(bad):
-        raise InputError(
-            f"{name} must be finite, got {vector[bad[0]]} at position {bad[0]} ({len(bad)} of {len(vector)} are not "
-            "finite)"
-        )
+        some = f"{len(bad)} of {len(vector)}"
+        raise InputError(f"{name} must be finite, got {vector[bad[0]]} at position {bad[0]} ({some} are not finite)")
     return vector
 
 
@@ -70,34 +69,22 @@ class Case:
         scores = self._set("scores", finite_vector("scores", self.scores))
         if not len(scores):
             raise InputError("scores must hold at least one feature, got none")
-        self._set(
-            "special",
-            np.zeros(len(scores), dtype=bool) if self.special is None else np.asarray(self.special, dtype=bool),
-        )
-        curve_scores = self._set(
-            "curve_scores", scores if self.curve_scores is None else finite_vector("curve_scores", self.curve_scores)
-        )
+        curve_scores = scores if self.curve_scores is None else finite_vector("curve_scores", self.curve_scores)
+        self._set("curve_scores", curve_scores)
+        self._set("special", np.asarray(np.zeros(len(scores)) if self.special is None else self.special, bool))
         plays = self._set("plays", np.asarray(np.ones(len(curve_scores)) if self.plays is None else self.plays, bool))
         sets = None if self.removed is None else self._set("removed", np.asarray(self.removed, dtype=bool))
         if sets is not None and (sets.ndim != 2 or sets.shape[1] != len(curve_scores)):
             raise InputError(f"removed must have shape (N, {len(curve_scores)}), got {sets.shape}")
-        lengths = {
-            "loo": len(scores),
-            "shapley": len(scores),
-            "special": len(scores),
-            "morf_curve": len(curve_scores) - 1,
-            "lerf_curve": len(curve_scores) - 1,
-            "plays": len(curve_scores),
-            "player_curve": int(plays.sum()),
-            "aopc_limits": 2,
-            "removed_drops": 0 if sets is None else len(sets),
-        }
+        lengths = dict.fromkeys(("loo", "shapley", "special"), len(scores))
+        lengths |= dict.fromkeys(("morf_curve", "lerf_curve"), len(curve_scores) - 1)
+        lengths |= {"plays": len(curve_scores), "player_curve": int(plays.sum()), "aopc_limits": 2}
+        lengths["removed_drops"] = 0 if sets is None else len(sets)
         for name, expected in lengths.items():
             value = getattr(self, name)
-            if value is None:
-                continue
-            value = value if name in ("special", "plays") else self._set(name, finite_vector(name, value))
-            if value.shape != (expected,):
+            if value is not None and name not in ("special", "plays"):
+                value = self._set(name, finite_vector(name, value))
+            if value is not None and value.shape != (expected,):
                 raise InputError(f"{name} must have length {expected}, got shape {value.shape}")
         if self.output is not None and not math.isfinite(self.output):
             raise InputError(f"output must be finite, got {self.output}")
@@ -105,10 +92,6 @@ class Case:
     def _set(self, name: str, value: NDArray[Any]) -> NDArray[Any]:
         object.__setattr__(self, name, value)
         return value
-
-
-def _never(case: Case) -> bool:
-    return False
 
 
 @dataclass(frozen=True)
@@ -120,7 +103,7 @@ class Metric:
     needs: the fields of `Case` that must be filled in.
     function: the value of one case; NaN where it is undefined.
     flipped: whether a normalisation turned the sign of the value around (protocol="paper" only).
-    title: what tables call it, if not by its name; label: what they call it.
+    title: what tables call it, if not by its name.
     """
 
     name: str
@@ -129,12 +112,13 @@ class Metric:
     needs: frozenset[CaseField]
     function: Callable[[Case], float]
     version: int = 1
-    flipped: Callable[[Case], bool] = _never
+    flipped: Callable[[Case], bool] = lambda case: False
     title: str = ""
-    label: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "label", self.title or self.name)
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.title or self.name
 
     def __reduce__(self) -> tuple[Any, ...] | str:
         """A metric that is known by its name is sent to other processes by it: its functions may be local ones."""
@@ -166,9 +150,7 @@ def get_metric(metric: str | Metric) -> Metric:
     """
     if isinstance(metric, Metric):
         return metric
-    if metric not in _METRICS:
-        raise UnknownNameError("metric", metric, _METRICS)
-    return _METRICS[metric]
+    return _METRICS[one_of("metric", metric, _METRICS)]
 
 
 def metric_names() -> tuple[str, ...]:

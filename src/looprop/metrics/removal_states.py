@@ -22,11 +22,8 @@ def removal_order(scores: ArrayLike, *, most_relevant_first: bool) -> NDArray[np
     >>> removal_order([0.5, 2.0, 0.5], most_relevant_first=False).tolist()
     [0, 2, 1]
     """
-    return _order(finite_vector("scores", scores), most_relevant_first=most_relevant_first)
-
-
-def _order(scores: Vector, *, most_relevant_first: bool) -> NDArray[np.intp]:
-    return np.argsort(-scores if most_relevant_first else scores, kind="stable")
+    vector = finite_vector("scores", scores)
+    return np.argsort(-vector if most_relevant_first else vector, kind="stable")
 
 
 def keep_matrix(order: ArrayLike) -> NDArray[np.bool_]:
@@ -50,7 +47,7 @@ def _players_go(scores: Vector, plays: NDArray[np.bool_]) -> NDArray[np.bool_]:
     left.
     """
     (players,) = np.nonzero(plays)
-    order = players[_order(scores[players], most_relevant_first=True)]
+    order = players[removal_order(scores[players], most_relevant_first=True)]
     keep = np.ones((len(players), len(scores)), dtype=bool)
     for step, player in enumerate(order):
         keep[step:, player] = False
@@ -100,16 +97,12 @@ def required_states(metrics: Iterable[str | Metric], curve_scores: ArrayLike, pl
     if "output" in needs:
         parts["output"] = np.ones((1, len(scores)), dtype=bool)
     if "morf_curve" in needs:
-        parts["morf_curve"] = keep_matrix(_order(scores, most_relevant_first=True))
+        parts["morf_curve"] = keep_matrix(removal_order(scores, most_relevant_first=True))
     if "lerf_curve" in needs:
-        parts["lerf_curve"] = keep_matrix(_order(scores, most_relevant_first=False))
+        parts["lerf_curve"] = keep_matrix(removal_order(scores, most_relevant_first=False))
     if "player_curve" in needs:
         playing = np.ones(len(scores), dtype=bool) if plays is None else np.asarray(plays, dtype=bool)
         parts["player_curve"] = _players_go(scores, playing)
-    rows: dict[CaseField, slice] = {}
-    start = 0
-    for name, part in parts.items():
-        rows[name] = slice(start, start + len(part))
-        start += len(part)
-    keep = np.concatenate([np.empty((0, len(scores)), dtype=bool), *parts.values()])
-    return States(keep=keep, rows=rows)
+    ends = np.cumsum([len(part) for part in parts.values()]).tolist()
+    rows = {name: slice(end - len(part), end) for (name, part), end in zip(parts.items(), ends, strict=True)}
+    return States(np.concatenate([np.empty((0, len(scores)), dtype=bool), *parts.values()]), rows)

@@ -7,13 +7,15 @@ be repeated.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from looprop.errors import InputError, UnknownNameError
+from looprop.errors import InputError
+from looprop.naming import one_of
 
 Interval = Literal["percentile", "bca"]
 Alternative = Literal["greater", "two-sided"]
@@ -48,8 +50,8 @@ class PairedTest:
 
     difference: the mean of A - B, turned round where lower is better: positive means that A is better.
     p_value: of the sign-flip permutation test; exact: all sign patterns were counted instead of a random sample.
-    wilcoxon_p: of the Wilcoxon signed-rank test, zero differences dropped.
-    wins, ties, losses: examples on which A is better, equal, worse. undefined: pairs dropped because a value is NaN.
+    wilcoxon_p: of the Wilcoxon signed-rank test, zero differences dropped. wins, ties, losses: examples on which A is
+    better, equal, worse. undefined: pairs dropped because a value is NaN.
     """
 
     difference: float
@@ -97,8 +99,7 @@ def bootstrap_mean(
     >>> e.mean, e.count, e.undefined, e.low <= e.mean <= e.high
     (2.0, 3, 1, True)
     """
-    if interval not in INTERVALS:
-        raise UnknownNameError("interval", interval, INTERVALS)
+    one_of("interval", interval, INTERVALS)
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie between 0 and 1, got {confidence}")
     _check_resamples(resamples)
@@ -108,18 +109,13 @@ def bootstrap_mean(
     low = high = math.nan
     if len(defined) >= 2:
         rng = np.random.default_rng(seed)
-        means = np.concatenate(
-            [
-                defined[rng.integers(len(defined), size=(rows, len(defined)))].mean(axis=1)
-                for rows in _blocks(resamples, len(defined))
-            ]
-        )
+        drawn = (rng.integers(len(defined), size=(n, len(defined))) for n in _blocks(resamples, len(defined)))
+        means = np.concatenate([defined[places].mean(axis=1) for places in drawn])
         tail = (1 - confidence) / 2
         tails = (tail, 1 - tail) if interval == "percentile" else _bca_tails(defined, means, tail)
         low, high = (float(bound) for bound in np.quantile(means, tails))
-    return Estimate(
-        mean, low, high, len(defined), len(everything) - len(defined), confidence, interval, resamples, seed
-    )
+    undefined = len(everything) - len(defined)
+    return Estimate(mean, low, high, len(defined), undefined, confidence, interval, resamples, seed)
 
 
 def paired_test(
@@ -135,16 +131,14 @@ def paired_test(
     beside it.
 
     If A and B were equally good, every difference could as well have had the other sign. p is the share of sign
-    patterns whose mean
-    difference is at least the observed one: of all 2^n patterns where these are no more than `resamples`, else of a
-    random sample with the observed pattern counted in, (1 + hits) / (1 + resamples). "greater" tests a direction fixed
-    beforehand; use "two-sided" if the data choose which method is called A.
+    patterns whose mean difference is at least the observed one: of all 2^n patterns where these are no more than
+    `resamples`, else of a random sample with the observed pattern counted in, (1 + hits) / (1 + resamples). "greater"
+    tests a direction fixed beforehand; use "two-sided" if the data choose which method is called A.
 
     >>> paired_test([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]).p_value
     0.125
     """
-    if alternative not in ALTERNATIVES:
-        raise UnknownNameError("alternative", alternative, ALTERNATIVES)
+    one_of("alternative", alternative, ALTERNATIVES)
     _check_resamples(resamples)
     a, b = _values("a", a), _values("b", b)
     if len(a) != len(b):
@@ -152,10 +146,9 @@ def paired_test(
     differences = (a - b) if higher_is_better else (b - a)
     used = differences[~np.isnan(differences)]
     exact = 2 ** min(len(used), 63) <= resamples
-    p_value = _sign_flip(used, alternative, resamples=resamples, seed=seed, exact=exact)
     return PairedTest(
         difference=float(used.mean()) if len(used) else math.nan,
-        p_value=p_value,
+        p_value=_sign_flip(used, alternative, resamples=resamples, seed=seed, exact=exact),
         wilcoxon_p=_wilcoxon(used, alternative),
         wins=int((used > 0).sum()),
         ties=int((used == 0).sum()),
@@ -199,23 +192,15 @@ def compare_all(
     ('y', 'x', 0.25, 0.25)
     """
     tests = []
+    compare = partial(paired_test, higher_is_better=higher_is_better, resamples=resamples, seed=seed)
     for a, b in combinations(values, 2):
-        test = paired_test(
-            values[a],
-            values[b],
-            higher_is_better=higher_is_better,
-            alternative="two-sided",
-            resamples=resamples,
-            seed=seed,
-        )
-        tests.append((b, a, _turned(test)) if test.difference < 0 else (a, b, test))
+        test = compare(values[a], values[b], alternative="two-sided")
+        if test.difference < 0:  # the p-values of a two-sided test do not know the direction
+            a, b = b, a
+            test = replace(test, difference=-test.difference, wins=test.losses, losses=test.wins)
+        tests.append((a, b, test))
     adjusted = holm([test.p_value for _, _, test in tests])
-    return tuple(Comparison(a, b, test, float(p)) for (a, b, test), p in zip(tests, adjusted, strict=True))
-
-
-def _turned(test: PairedTest) -> PairedTest:
-    """The same two-sided test with A and B exchanged: its p-values do not know the direction."""
-    return replace(test, difference=-test.difference, wins=test.losses, losses=test.wins)
+    return tuple(Comparison(*test, float(p)) for test, p in zip(tests, adjusted, strict=True))
 
 
 def _bca_tails(values: NDArray[np.float64], means: NDArray[np.float64], tail: float) -> tuple[float, float]:
@@ -252,10 +237,8 @@ def _sign_flip(
     patterns = 2**count if exact else resamples
     hits, done = 0, 0
     for rows in _blocks(patterns, count):
-        if exact:
-            kept = (
-                np.arange(done, done + rows)[:, None] >> np.arange(count)
-            ) & 1  # (rows, n) the binary digits of the pattern's number
+        if exact:  # (rows, n) the binary digits of the pattern's number
+            kept = (np.arange(done, done + rows)[:, None] >> np.arange(count)) & 1
         else:
             kept = rng.integers(0, 2, size=(rows, count), dtype=np.int8)
         totals = 2 * (kept @ scaled) - total  # kept differences count +, the others -
@@ -284,11 +267,9 @@ def _values(name: str, values: ArrayLike) -> NDArray[np.float64]:
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1:
         raise InputError(f"{name} must be one-dimensional, got shape {vector.shape}")
-    if np.isinf(vector).any():
-        raise InputError(
-            f"{name} must be finite or NaN, got {vector[np.isinf(vector)][0]} at position "
-            f"{np.flatnonzero(np.isinf(vector))[0]}"
-        )
+    bad = np.flatnonzero(np.isinf(vector))
+    if len(bad):
+        raise InputError(f"{name} must be finite or NaN, got {vector[bad[0]]} at position {bad[0]}")
     return vector
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from looprop.display.data import Picture, Strip, chance, number
+from looprop.display.data import PatchedImage, Strip, chance, number
 from looprop.display.headline import headline, residual_said
 from looprop.display.prompts import PromptView, Said, Section, prompt_frame, prompt_page
 from looprop.display.prompts import shortened as in_short
@@ -162,12 +162,12 @@ def _breaks(e: "Explanation", i: int) -> int:
     return 0 if before is None or here is None else e.text[before[1] : here[0]].count("\n")
 
 
-def _picture(given: Any, features: int) -> Picture | None:
+def _picture(given: Any, features: int) -> PatchedImage | None:
     """The image of an explanation; None where there is none, or what a file says of it is none."""
     if given is None:
         return None
     try:
-        drawn = from_data(Picture, given)
+        drawn = from_data(PatchedImage, given)
     except DataError:
         return None
     patches = all(0 < count <= MOST_PATCHES for count in (drawn.rows, drawn.columns))

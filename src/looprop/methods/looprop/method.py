@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from looprop.errors import InputError, RuleError, UnknownNameError
+from looprop.errors import InputError, RuleError
 from looprop.methods.base import Attribution, Method
 from looprop.methods.looprop.estimates import (
     FirstEstimate,
@@ -27,6 +27,7 @@ from looprop.methods.looprop.rows import carried
 from looprop.methods.looprop.spending import FIRST_PASS, USUAL, exact_is_as_quick, passes_of, spend
 from looprop.methods.parts.players import whole_number
 from looprop.models.subject import Subject
+from looprop.naming import one_of
 from looprop.removal.trust import check_version
 from looprop.removal.value import SetFunction
 
@@ -68,8 +69,8 @@ class LooProp(Method):
             raise InputError(f"rows must be an integer >= 0 or 'all', got {rows!r}")
         if refine is not None:
             whole_number("refine", refine, 0)
-        if backward is not None and backward not in get_args(Backward):
-            raise UnknownNameError("backward", str(backward), get_args(Backward))
+        if backward is not None:
+            one_of("backward", backward, get_args(Backward))
         if budget is not None and not (0 < budget < 1 or budget >= FIRST_PASS):
             raise InputError(
                 f"budget must be a share of leave-one-out below 1 or at least {FIRST_PASS:g} passes, got {budget!r}"
@@ -87,7 +88,6 @@ class LooProp(Method):
         return FIRST_PASS + rows * count / length + (self.refine or 0)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """One estimate per subject."""
         for subject in subjects:
             refuse_others(subject)
         said = self.rows is not None or self.refine is not None

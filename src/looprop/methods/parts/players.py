@@ -20,6 +20,7 @@ from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
+from looprop.naming import one_of
 from looprop.removal.value import SetFunction
 
 Keep = str | Sequence[int | str]
@@ -32,8 +33,8 @@ WORDS = ("special", "none")
 
 def check_game_options(keep: Keep, removal: str | None) -> Keep:
     """What stays, as plain data; options that no game has raise."""
-    if removal is not None and removal not in get_args(Removal):
-        raise UnknownNameError("removal", str(removal), get_args(Removal))
+    if removal is not None:
+        one_of("removal", removal, get_args(Removal))
     if isinstance(keep, str) and keep.strip():
         return keep
     if isinstance(keep, Sequence) and keep and all(type(part) is int or isinstance(part, str) for part in keep):
@@ -177,11 +178,9 @@ class SampledGame(GameMethod):
         self.samples, self.seed = whole_number("samples", samples, 3), whole_number("seed", seed, 0)
 
     def passes(self, subject: Subject) -> float:
-        """As many as samples."""
         return float(self.samples)
 
     def play(self, subject: Subject, players: Players) -> Attribution:
-        """One coefficient per feature."""
         scores = players.spread(self.fit(players))
         return Attribution(scores, cost=float(self.samples), details=players.about)
 
