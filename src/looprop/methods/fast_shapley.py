@@ -104,15 +104,15 @@ class FastShapley(GameMethod):
             shares, errors, said = _estimate(subject, players, purse, np.random.default_rng(self.seed))
         scores = players.spread(shares)
         details = {**players.about, **said, "errors": players.spread(errors).tolist(), "spent": purse.spent}
-        details["baseline_output"] = nothing
         residual = subject.output - nothing - float(scores.sum())
+        details["baseline_output"] = nothing
         return Attribution(scores, cost=sum(purse.spent.values()), residual=residual, details=details)
 
 
 def _estimate(
     subject: Subject, players: Players, purse: Purse, generator: np.random.Generator
 ) -> tuple[Floats, Floats, dict[str, Any]]:
-    """Shares, their errors, and what is to be said of them."""
+    """Shares, their errors and details."""
     count = len(players)
     single, nobody = np.eye(count, dtype=bool), np.zeros((1, count), dtype=bool)
     purse.buy("nothing", float(players.set_cost(nobody)[0]) + players.shared_cost)
@@ -131,17 +131,17 @@ def _estimate(
     sets = np.concatenate([np.ones((1, count), dtype=bool), single[known], halves])
     values = players(np.concatenate([sets, ~sets]))
     found = likeliest_of(guesses, signs(sets), (values[: len(sets)] - values[len(sets) :]) / 2)
-    more: dict[str, Any] = {"exact": False, "views": list(views), "true_values": len(known), "halves": 2 * len(halves)}
-    return found.shares, found.errors, {**said, **more}
+    said |= {"exact": False, "views": list(views), "true_values": len(known), "halves": 2 * len(halves)}
+    return found.shares, found.errors, said
 
 
-def _views(subject: Subject, players: Players, purse: Purse) -> tuple[dict[str, Floats], dict[str, str]]:
+def _views(subject: Subject, players: Players, purse: Purse) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Views of the Shapley value that cost little: both ends where they do, else relevance, alone, and leave-one-out to
     first order where it is too dear itself. What a model has no rule for is left out, and said.
     """
     count = len(players)
     views: dict[str, Floats] = {}
-    said: dict[str, str] = {}
+    said: dict[str, Any] = {}
     single = np.eye(count, dtype=bool)
     alone, everyone = (float(players.set_cost(sets).sum()) for sets in (single, ~single))
     if everyone <= RELEVANCE + FOR_TRUE_VALUES and purse.buy("both ends", alone + everyone):
@@ -155,19 +155,17 @@ def _views(subject: Subject, players: Players, purse: Purse) -> tuple[dict[str, 
             said["without"] = f"relevance: {error}"
     if purse.buy("alone", alone):
         views["alone"] = first_marginals(players, count)
-    first_order = LooProp(rows=0)
     if "alone" in views and min(FOR_TRUE_VALUES, purse.left) < everyone and players.value.removal == "attention-mask":
         try:
             if purse.buy("first order", RELEVANCE):
-                views["first order"] = first_order.attribute([subject])[0].scores[players.players]
+                views["first order"] = LooProp(rows=0).attribute([subject])[0].scores[players.players]
         except InputError as error:
             purse.refund("first order", RELEVANCE)
             said["without"] = f"first order: {error}"
     return views, said
 
 
-def _guesses(views: dict[str, Floats]) -> list[Floats]:
-    """What each guess is made of: (n, c)."""
+def _guesses(views: dict[str, Floats]) -> list[Floats]:  # parts of each guess: (n, c)
     names = tuple(name for name in views if name != "first order" or "leave-one-out" not in views)
     if names not in SHARES:
         raise InputError("the budget is too small for a model without relevance: give more passes, or use 'shapley'")
@@ -183,8 +181,7 @@ def _halves(players: Players, purse: Purse, generator: np.random.Generator) -> N
     while count > 1:
         half = np.zeros(count, dtype=bool)
         half[generator.permutation(count)[: generator.integers(max(1, low), max(1, high) + 1)]] = True
-        cost = float(players.set_cost(np.stack([half, ~half])).sum())
-        if not purse.buy("halves", cost):
+        if not purse.buy("halves", float(players.set_cost(np.stack([half, ~half])).sum())):
             break
         bought.append(half)
     return np.stack(bought) if bought else np.empty((0, count), dtype=bool)

@@ -47,10 +47,8 @@ class GIM(Method):
         return self.plan(self.temperature) if self.baseline == "zero" else None
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        adapter = subjects[0].adapter
-
         def times_difference(x: Tensor, gradient: Tensor) -> Tensor:
-            return (x - adapter.baseline(x, self.baseline)) * gradient
+            return (x - subjects[0].adapter.baseline(x, self.baseline)) * gradient
 
         combine = torch.mul if self.baseline == "zero" else times_difference
         return propagate(subjects, self.plan(self.temperature), combine=combine)

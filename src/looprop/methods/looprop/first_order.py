@@ -1,17 +1,15 @@
 """The effect of barring keys at attention sites, to first order in everything outside the attention block.
 
-A removal is felt directly at the sites where it bars a key; a site that is not understood is refused.
+A removal is felt directly at the sites where it bars a key; a site that is not understood is refused. At one site and
+head, with weights A, values V and output O, barring the keys of a group I changes row j exactly by
 
-At one site and head, with weights A, values V and output O, barring the keys of a group I changes row j exactly by
-
-    dO_j(I) = O_j - O_j(without I) = sum over i in I of A_ji (V_i - O_j) / (1 - A_jI),    A_jI = sum over i in I of
-    A_ji,
+    dO_j(I) = O_j - O_j(without I) = sum over i in I of A_ji (V_i - O_j) / (1 - A_jI),   A_jI = sum over i in I of A_ji,
 
 softmax renormalisation included; its effect on f is < df/dO_j, dO_j(I) >.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +21,7 @@ from looprop.intercept.attention import AttentionSite, heads_of_one
 from looprop.intercept.layers import UnfollowedAttention
 from looprop.intercept.reductions import Reduction, recording
 from looprop.intercept.rows import Kept, keep_site
+from looprop.methods.parts.attention_layers import check_tokens
 from looprop.models.subject import Subject
 from looprop.propagation.plan import GRADIENT, Plan
 from looprop.removal.plain import plain_runner
@@ -46,9 +45,8 @@ def barring_effect(weights: Tensor, value: Tensor, output: Tensor, gradient: Ten
 
     weights (H, T, T); value, output, gradient (H, T, d); member (F, T) marks the keys of each group.
     """
-    along = gradient @ value.transpose(1, 2) - (gradient * output).sum(
-        -1, keepdim=True
-    )  # (H, T, T): < G_j, V_i - O_j >
+    # (H, T, T): < G_j, V_i - O_j >
+    along = gradient @ value.transpose(1, 2) - (gradient * output).sum(-1, keepdim=True)
     member = member.to(weights.dtype).T  # (T, F)
     rest = (1.0 - weights @ member).clamp_(min=LEAST_REST)
     return ((weights * along) @ member / rest).sum(0)
@@ -70,9 +68,8 @@ def pooled_effect(reductions: Sequence[Reduction], gradients: Sequence[Tensor | 
     for reduction, gradient in zip(carried, gradients, strict=True):
         if gradient is None:
             continue
-        along = (reduction.rows[0].detach() * gradient[0]).flatten(1).sum(1) / (
-            length if reduction.mean else 1
-        )  # (T,): < df/dout, x_i >
+        along = (reduction.rows[0].detach() * gradient[0]).flatten(1).sum(1)  # (T,): < df/dout, x_i >
+        along = along / length if reduction.mean else along
         effect += member @ (along - along.mean() if counts else along)
     return effect * length / (length - sizes).clamp(min=1.0) if counts else effect
 
@@ -105,23 +102,9 @@ def member_matrix(subject: Subject) -> Tensor:
     return member
 
 
-@contextmanager
-def _both(first: AbstractContextManager[object], second: AbstractContextManager[object]) -> Iterator[None]:
-    with first, second:
-        yield
-
-
 def refuse_others(subject: Subject) -> None:
     """Raise for models that are no single stack of tokens which attend to each other."""
-    adapter = subject.adapter
-    if not adapter.tokens:
-        raise InputError(
-            "looprop has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
-        )
-    if adapter.two_stacks:
-        raise InputError(
-            "looprop has no meaning for an encoder-decoder yet: the rows of its two stacks are not told apart; use loo"
-        )
+    check_tokens(subject, "looprop", " yet: the rows of its two stacks are not told apart; use loo")
 
 
 def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
@@ -130,15 +113,15 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
     adapter = subject.adapter
     member = member_matrix(subject)
     reductions: list[Reduction] = []
-    unfollowed = UnfollowedAttention()
-    noting = recording((1, member.shape[1]), reductions) if subject.answer_rows.everything else nullcontext()
-    with adapter.traced(
-        subject.encoded.inputs,
-        BACKWARDS[backward],
-        positions=subject.target.positions,
-        record=True,
-        within=_both(unfollowed, noting),
-    ) as traced:
+    inputs, plan, unfollowed = subject.encoded.inputs, BACKWARDS[backward], UnfollowedAttention()
+
+    @contextmanager
+    def both() -> Iterator[None]:
+        with unfollowed, recording((1, member.shape[1]), reductions):
+            yield
+
+    within = both() if subject.answer_rows.everything else unfollowed
+    with adapter.traced(inputs, plan, positions=subject.target.positions, record=True, within=within) as traced:
         tape, logits, value = traced.tape, traced.logits, traced.value(subject.target)
         outputs = [site.output for site in tape.sites if site.output is not None]
         sums = [r.out for r in reductions if r.out.requires_grad]
@@ -151,8 +134,8 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
     bars = barred_sites(subject, tape.sites)
     gradients, of_sums = gradients[: len(outputs)], gradients[len(outputs) :]
     member = member.to(logits.device)
-    effect = size = torch.zeros(member.shape[1], member.shape[0], dtype=logits.dtype, device=logits.device)
-    elsewhere = torch.zeros(len(member), dtype=logits.dtype, device=logits.device)
+    effect = size = logits.new_zeros(member.shape[1], member.shape[0])
+    elsewhere = logits.new_zeros(len(member))
     for site, gradient, barred in zip(tape.sites, gradients, bars, strict=True):
         if gradient is None or not barred:
             continue

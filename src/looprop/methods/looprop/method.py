@@ -13,18 +13,22 @@ import numpy as np
 
 from looprop.errors import InputError, RuleError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.looprop.estimates import (
+from looprop.methods.looprop.first_order import Backward, FirstOrder, first_order, refuse_others
+from looprop.methods.looprop.rows import carried
+from looprop.methods.looprop.spending import (
+    FIRST_PASS,
+    USUAL,
     FirstEstimate,
     Places,
     Scores,
+    exact_is_as_quick,
     first_estimate,
+    passes_of,
+    spend,
     true_values,
     with_mean,
     with_rows,
 )
-from looprop.methods.looprop.first_order import Backward, FirstOrder, first_order, refuse_others
-from looprop.methods.looprop.rows import carried
-from looprop.methods.looprop.spending import FIRST_PASS, USUAL, exact_is_as_quick, passes_of, spend
 from looprop.methods.parts.players import whole_number
 from looprop.models.subject import Subject
 from looprop.naming import one_of
@@ -106,14 +110,10 @@ class LooProp(Method):
         spent = spend(subject, value, first, passes)
         check_version(subject)
         length = first.member.shape[1]
-        details = {
-            "rows": spent.carried / count,
-            **_known(first, spent.scores, spent.known),
-            "spent": {"first pass": FIRST_PASS, "true values": spent.values, "rows": spent.carried / length},
-            "why": spent.why,
-            **({"fell_back": f"rows: {spent.lost}"} if spent.lost else {}),
-        }
-        return Attribution(spent.scores, cost=spent.cost(length), details=details)
+        paid = {"first pass": FIRST_PASS, "true values": spent.values, "rows": spent.carried / length}
+        details = {"rows": spent.carried / count, **_known(first, spent.scores, spent.known), "spent": paid}
+        details |= {"why": spent.why, **({"fell_back": f"rows: {spent.lost}"} if spent.lost else {})}
+        return Attribution(spent.scores, cost=sum(paid.values()), details=details)
 
     def _first(self, subject: Subject) -> FirstOrder:
         """The first pass. Through the many layers of a decoder the gradient loses its way (docs/looprop-method.md)."""
@@ -145,14 +145,13 @@ def _estimate(
     known = first.order()[:refine]
 
     def without(reason: str) -> tuple[Scores, float, Places, dict[str, str]]:
-        said = f"rows: {reason}" if reason else "rows"
         if pairs is None:
             why = f": {reason}" if reason else ""
             raise InputError(
                 f"rows of {subject.adapter.name} cannot be carried on their own{why}: use method='loo', or refine="
             )
         scores = first.scores.copy() if refine else with_mean(first.scores, first.reads)
-        return scores, 0.0, known, {"fell_back": said} if reason else {}
+        return scores, 0.0, known, {"fell_back": f"rows: {reason}"} if reason else {}
 
     if pairs == 0:
         return without("")
@@ -168,16 +167,8 @@ def _exact(value: SetFunction, why: str) -> Attribution:
 
 
 def _known(first: FirstEstimate, scores: Scores, known: Places) -> dict[str, Any]:
-    """Which features have their true value as score, what the first pass said of them, and r between the two."""
-    return {
-        "refined": len(known),
-        "known": known.tolist(),
-        "estimated": first.scores[known].tolist(),
-        "own_r": _agreement(first.scores[known], scores[known]),
-    }
-
-
-def _agreement(estimates: Scores, truth: Scores) -> float:
-    """r of estimates with the truth where it is known; NaN for fewer than three."""
+    """Which features have their true value as score, their first estimates, and r between the two (NaN below three)."""
+    estimates, truth = first.scores[known], scores[known]
     ready = len(truth) >= 3 and np.ptp(estimates) > 0 and np.ptp(truth) > 0
-    return float(np.corrcoef(estimates, truth)[0, 1]) if ready else float("nan")
+    r = float(np.corrcoef(estimates, truth)[0, 1]) if ready else float("nan")
+    return {"refined": len(known), "known": known.tolist(), "estimated": estimates.tolist(), "own_r": r}
