@@ -56,8 +56,7 @@ def read_data(
         return read_texts(data, column=column, limit=limit, seed=seed)
     name = str(data)
     if name == DEMO:
-        whole = demo_sentences()
-        return make_dataset(whole.name, whole.split, whole.examples, limit=limit, seed=seed)
+        return make_dataset(DEMO, "all", demo_sentences().examples, limit=limit, seed=seed)
     if name not in SPLITS:
         raise UnknownNameError("data set", name, (DEMO, *SPLITS, *also))
     return load_dataset(name, split=split, limit=limit, seed=seed)
@@ -87,7 +86,7 @@ def demo_sentences() -> Dataset:
     """
     with as_file(files("looprop") / "assets" / "demo.jsonl") as path:
         rows = [row for _, row in read_rows(path, columns=("id", "text", "kind"))]
-    return make_dataset("demo", "all", [Example(row["id"], row["text"]) for row in rows])
+    return make_dataset(DEMO, "all", [Example(row["id"], row["text"]) for row in rows])
 
 
 def load_dataset(
@@ -119,8 +118,8 @@ def load_dataset(
 
 
 def _folder_rows(folder: Path, name: str, split: str, form: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    parts = {"imdb": ("imdb", f"{split}.jsonl.gz"), "sst2": ("sst2", f"{split}.tsv")}
-    path = folder.joinpath(*parts[name]) if form == "glue" else folder / "sst2" / "sentences" / f"{split}.csv"
+    usual = f"{split}.jsonl.gz" if name == "imdb" else f"{split}.tsv"
+    path = folder / name / usual if form == "glue" else folder / "sst2" / "sentences" / f"{split}.csv"
     for number, row in read_rows(path, columns=(TEXT_COLUMN[name], "label")):
         yield f"{path}: row {number}", row
 
@@ -164,6 +163,5 @@ def hub_rows(name: str, split: str) -> Any:
         reason = (str(error).strip() or "no reason given").splitlines()[0]
         raise DataError(
             f"{name}/{split}: no folder was given and the hub did not give {HUB[name]} ({type(error).__name__}: "
-            f"{reason}); "
-            f"{FOLDER_HINT}, or go online with the package `datasets` installed"
+            f"{reason}); {FOLDER_HINT}, or go online with the package `datasets` installed"
         ) from error

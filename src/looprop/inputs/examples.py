@@ -97,12 +97,11 @@ def draw(ids: Sequence[str], *, limit: int | None, seed: int) -> list[int]:
         raise InputError(f"limit must be an integer >= 1 or None, got {limit!r}")
     if limit is None or limit >= len(ids):
         return list(range(len(ids)))
-    order = sorted(range(len(ids)), key=lambda i: _place(f"{seed}:{ids[i]}"))
-    return sorted(order[:limit])
 
+    def place(i: int) -> bytes:
+        return hashlib.sha256(f"{seed}:{ids[i]}".encode("utf-8", "surrogatepass")).digest()
 
-def _place(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return sorted(sorted(range(len(ids)), key=place)[:limit])
 
 
 def digest(parts: Iterator[str]) -> str:
