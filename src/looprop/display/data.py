@@ -35,10 +35,10 @@ class PatchedImage:
 
 @dataclass(frozen=True)
 class Mark:
-    """One feature of a strip, ready to be drawn.
+    """One feature of a strip, ready to be drawn: see `Strip`.
 
     fraction: its place on the colour scale in [-1, 1], None for a feature without colour (outside the scale, NaN).
-    tip: its score, on hover. joined, special, known, breaks: as in `Strip`.
+    tip: its score, on hover.
     """
 
     text: str
@@ -93,17 +93,10 @@ class Strip:
         for i, (feature, score) in enumerate(zip(self.features, self.scores, strict=True)):
             fraction = max(-1.0, min(1.0, score / full)) if full > 0 else 0.0
             has_colour = i not in self.outside_scale and not math.isnan(score)
-            marks.append(
-                Mark(
-                    feature,
-                    fraction if has_colour else None,
-                    self._tip(i),
-                    joined=bool(self.joined) and self.joined[i],
-                    special=bool(self.special) and self.special[i],
-                    known=i in self.known,
-                    breaks=self.breaks[i] if self.breaks else 0,
-                )
-            )
+            joined, special = (bool(flags) and flags[i] for flags in (self.joined, self.special))
+            breaks = self.breaks[i] if self.breaks else 0
+            shown = fraction if has_colour else None
+            marks.append(Mark(feature, shown, self._tip(i), joined, special, i in self.known, breaks))
         return marks
 
     def _tip(self, index: int) -> str:
@@ -118,9 +111,8 @@ class Strip:
 
     def strongest_first(self) -> list[int]:
         """Positions by magnitude of score; ties and NaN in order of position, NaN last."""
-        return sorted(
-            range(len(self.scores)), key=lambda i: -abs(self.scores[i]) if not math.isnan(self.scores[i]) else 1.0
-        )
+        ranks = [1.0 if math.isnan(score) else -abs(score) for score in self.scores]
+        return sorted(range(len(ranks)), key=ranks.__getitem__)
 
 
 @dataclass(frozen=True)
@@ -141,9 +133,7 @@ class Column:
 @dataclass(frozen=True)
 class Cell:
     """A number, with an interval where there is one; `text` is shown in its stead if given, `under` small below it,
-    `tip` on hover.
-
-    best: set in bold.
+    `tip` on hover, `best` in bold.
     """
 
     value: float
@@ -180,18 +170,14 @@ def spans(rows: Sequence[Sequence[str | Cell]]) -> list[tuple[float, float]]:
 
 def texts(rows: Sequence[Sequence[str | Cell]]) -> list[list[str]]:
     """The text of every cell; numbers without one get as many digits as the largest of their column asks for."""
+
+    def text(cell: str | Cell, scale: float) -> str:
+        if isinstance(cell, str):
+            return cell
+        return aligned(cell.value, scale, signed=False) if cell.text is None else cell.text
+
     largest = [max(map(abs, span)) for span in spans(rows)]
-    return [
-        [
-            cell
-            if isinstance(cell, str)
-            else aligned(cell.value, scale, signed=False)
-            if cell.text is None
-            else cell.text
-            for cell, scale in zip(row, largest, strict=True)
-        ]
-        for row in rows
-    ]
+    return [list(map(text, row, largest)) for row in rows]
 
 
 def number(value: float | None, *, signed: bool = True) -> str:
@@ -277,24 +263,28 @@ class _Visible(dict[int, str]):
     """For `str.translate`: what stands for a character, found when it is first met."""
 
     def __missing__(self, code: int) -> str:
-        character = chr(code)
-        if character == "\n":
-            shown = "↵"
-        elif code < 0x20:
-            shown = chr(0x2400 + code)
+        shown = character = chr(code)
         # Cf holds the direction marks, Cs lone surrogates; joiners stay, as emoji and Indic scripts are built with
         # them. The last two codes of every plane are no characters, and no XML may hold the first pair of them.
-        elif code & 0xFFFE == 0xFFFE or (
-            unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in "\u200c\u200d"
-        ):
+        hidden = unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in "\u200c\u200d"
+        if code < 0x20:
+            shown = "↵" if character == "\n" else chr(0x2400 + code)
+        elif hidden or code & 0xFFFE == 0xFFFE:
             shown = f"⟨U+{code:04X}⟩"
-        else:
-            shown = character
         self[code] = shown
         return shown
 
 
 VISIBLE = _Visible()
+
+
+def cut(text: str, longest: int) -> str:
+    """The beginning of a text, with three dots where more follows.
+
+    >>> cut("attribution", 6), cut("method", 6)
+    ('attri…', 'method')
+    """
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def visible(text: str) -> str:

@@ -37,12 +37,8 @@ def style() -> str:
 
 
 @cache
-def script() -> str:
-    return asset("looprop.js")
-
-
 def asset(name: str) -> str:
-    """A file beside this one."""
+    """A style sheet or script of the pages."""
     return files("looprop.display").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -70,8 +66,8 @@ def page(
         '<body class="looprop"><main>\n<header><div class="titles"><span '
         f'class="brand">looprop</span><h1>{escape(title)}</h1>{below}</div>'
         f'<div class="controls">{switch}<button type="button" id="theme">Theme</button></div></header>\n'
-        f"{body}\n<footer>{escape(footer)}</footer>\n</main>\n<script>\n{script()}{asset('page.js')}{own_script}</script>\n"
-        "</body>\n</html>\n"
+        f"{body}\n<footer>{escape(footer)}</footer>\n</main>\n"
+        f"<script>\n{asset('looprop.js')}{asset('page.js')}{own_script}</script>\n</body>\n</html>\n"
     )
 
 
@@ -83,7 +79,7 @@ def fragment(body: str, *, plain: str = "") -> str:
     inside = f'<style>:host{{all:initial;display:block}}\n{style()}</style><div class="looprop fragment">{body}</div>'
     return (
         f"<div data-looprop><template>{inside}</template><pre>{escape(plain)}</pre>"
-        f"<script>(() => {{{script()}{asset('theme.js')}{asset('notebook.js')}}})();</script></div>"
+        f"<script>(() => {{{asset('looprop.js')}{asset('theme.js')}{asset('notebook.js')}}})();</script></div>"
     )
 
 
@@ -155,10 +151,7 @@ def table(
         key = f' data-feature="{escape(keys[i])}"' if keys else ""
         key += f' data-line="{escape(lines[i])}"' if lines else ""
         body += (f'<tr class="strong"{key}>' if i in strong else f"<tr{key}>") + cells + "</tr>"
-    kind = "data stack" if stacked else "data"
-    return (
-        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    return _scrolled("data stack" if stacked else "data", head, body)
 
 
 def _cell(cell: str | Cell, text: str, column: Column, span: tuple[float, float], stacked: bool) -> str:
@@ -168,27 +161,19 @@ def _cell(cell: str | Cell, text: str, column: Column, span: tuple[float, float]
         return f"<td{short}{label}>{escape(text)}</td>" + ("<td></td>" if column.bars else "")
     tip = f' title="{escape(cell.tip)}"' if cell.tip else ""
     under = f"<small>{escape(cell.under)}</small>" if cell.under else ""
-    shown = (
-        f'<td class="num{" best" if cell.best else ""}" data-sort="{cell.value}"{tip}{label}>{escape(text)}{under}</td>'
-    )
-    return shown + (f"<td>{bar(cell, span)}</td>" if column.bars else "")
+    attributes = f'class="num{" best" if cell.best else ""}" data-sort="{cell.value}"{tip}{label}'
+    return f"<td {attributes}>{escape(text)}{under}</td>" + (f"<td>{bar(cell, span)}</td>" if column.bars else "")
 
 
 def bar(cell: Cell, span: tuple[float, float]) -> str:
-    """A bar from zero to the number, with a line over the interval; `span` is the column's
-    lowest and highest number.
-    """
+    """A bar from zero to the number, with a line over the interval. span: the column's lowest and highest number."""
     low, high = span
-    width = (high - low) or 1.0
-
-    def piece(tag: str, start: float, end: float) -> str:
-        return f'<{tag} style="--from:{(start - low) / width:.4f};--length:{(end - start) / width:.4f}"></{tag[0]}>'
-
-    inside = ""
-    if math.isfinite(cell.value):
-        inside += piece("i" if cell.value >= 0 else 'i class="n"', min(0.0, cell.value), max(0.0, cell.value))
-    if cell.low is not None and cell.high is not None and math.isfinite(cell.low) and math.isfinite(cell.high):
-        inside += piece("b", cell.low, cell.high)
+    width, value, inside = (high - low) or 1.0, cell.value or 0.0, ""
+    size = ("i", 0.0, value) if value >= 0 else ('i class="n"', value, 0.0)
+    for tag, start, end in (size, ("b", cell.low, cell.high)):
+        if start is not None and end is not None and math.isfinite(start) and math.isfinite(end):
+            place = f"--from:{(start - low) / width:.4f};--length:{(end - start) / width:.4f}"
+            inside += f'<{tag} style="{place}"></{tag[0]}>'
     return f'<span class="bar" style="--origin:{-low / width:.4f}">{inside}</span>'
 
 
@@ -208,26 +193,26 @@ def heat_table(
     names, where rows are features that are marked elsewhere.
     """
     if scales is None:
-        coloured = [
-            [abs(v) for i, v in enumerate(column) if i not in uncoloured and math.isfinite(v)]
-            for column in zip(*values, strict=True)
-        ]
-        scales = [max(column, default=0.0) for column in coloured]
+        kept = [row for i, row in enumerate(values) if i not in uncoloured] or [[math.nan] * len(columns)]
+        scales = [max((abs(v) for v in column if math.isfinite(v)), default=0.0) for column in zip(*kept, strict=True)]
     head = f'<th aria-sort="none" data-first>{escape(corner)}</th>'
     head += "".join(f'<th aria-sort="none" style="text-align:center">{escape(name)}</th>' for name in columns)
     body = ""
     written = [[aligned(value, scale) for value, scale in zip(row, scales, strict=True)] for row in values]
     for i, (name, row, shown) in enumerate(zip(rows, values, written, strict=True)):
-        parts = zip(row, scales, shown, strict=True)
-        cells = "".join(_heat_cell(*part, coloured=i not in uncoloured) for part in parts)
         linked = f' data-feature="{key}{i}"' if key else ""
-        body += f'<tr{linked}><td data-sort="{i}">{escape(name)}</td>{cells}</tr>'
-    return f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        body += f'<tr{linked}><td data-sort="{i}">{escape(name)}</td>'
+        for value, scale, text in zip(row, scales, shown, strict=True):
+            known = i not in uncoloured and math.isfinite(value)
+            side, colour = mixed(value / scale if scale > 0 else 0.0) if known else ("outside", "")
+            body += f'<td class="heat {side}" style="{colour}" data-sort="{value}">{text}</td>'
+        body += "</tr>"
+    return _scrolled("data", head, body)
 
 
-def _heat_cell(value: float, scale: float, text: str, *, coloured: bool) -> str:
-    attributes = mixed(value / scale if scale > 0 else 0.0) if coloured and math.isfinite(value) else ("outside", "")
-    return f'<td class="heat {attributes[0]}" style="{attributes[1]}" data-sort="{value}">{text}</td>'
+def _scrolled(kind: str, head: str, body: str) -> str:
+    table = f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll">{table}</div>'
 
 
 def coloured_text(marks: Sequence[Mark], key: str) -> str:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 from looprop.display.data import aligned, number
 from looprop.display.html import asset, card, escape, facts, mixed, page
@@ -87,6 +88,11 @@ class PromptView:
         return [math.fsum(row) if all(map(math.isfinite, row)) else math.nan for row in self.scores]
 
     @property
+    def scale(self) -> float:
+        """The total that gets the full colour: the largest magnitude; 0 if there is none."""
+        return max((abs(total) for total in self.totals if math.isfinite(total)), default=0.0)
+
+    @property
     def logprob(self) -> float:
         """Of the whole answer."""
         return math.fsum(token.logprob for token in self.answer)
@@ -114,10 +120,7 @@ def likelihood(logprob: float, tokens: int) -> str:
     >>> likelihood(math.log(0.25), 2), likelihood(20 * math.log(0.5), 20)
     ('25 %', '50 % a token')
     """
-    if not math.isfinite(logprob):
-        return "–"
-    chance = math.exp(min(0.0, logprob))
-    return percent(chance) if chance >= UNLIKELY or tokens < 2 else f"{percent(math.exp(logprob / tokens))} a token"
+    return _in_words(tokens, logprob) if math.isfinite(logprob) else "–"
 
 
 def change(logprob: float, score: float, tokens: int) -> str:
@@ -126,12 +129,13 @@ def change(logprob: float, score: float, tokens: int) -> str:
     >>> change(math.log(0.5), math.log(2), 1)
     '50 % → 25 %'
     """
-    if not (math.isfinite(logprob) and math.isfinite(score)):
-        return ""
-    if math.exp(min(0.0, logprob)) >= UNLIKELY or tokens < 2:
-        return f"{percent(math.exp(min(0.0, logprob)))} → {percent(math.exp(min(0.0, logprob - score)))}"
-    before, after = (percent(math.exp(min(0.0, value / tokens))) for value in (logprob, logprob - score))
-    return f"{before} → {after} a token"
+    return _in_words(tokens, logprob, logprob - score) if math.isfinite(logprob) and math.isfinite(score) else ""
+
+
+def _in_words(tokens: int, *logprobs: float) -> str:
+    each = tokens if tokens > 1 and math.exp(min(0.0, logprobs[0])) < UNLIKELY else 1
+    chances = [percent(math.exp(min(0.0, logprob / each))) for logprob in logprobs]
+    return " → ".join(chances) + (" a token" if each > 1 else "")
 
 
 def shortened(text: str, longest: int = LONGEST_TITLE) -> str:
@@ -176,8 +180,7 @@ def prompt_frame(title: str, view: PromptView, *, subtitle: str = "", height: in
 # ----- the prompt
 
 
-@dataclass(frozen=True)
-class _Segment:
+class _Segment(NamedTuple):
     start: int
     stop: int
     turn: int | None
@@ -200,25 +203,24 @@ def _holder(spans: Sequence[Span], place: int) -> int | None:
 
 
 def _prompt(view: PromptView) -> str:
-    totals = view.totals
-    scale = _scale(totals)
-    turns = ""
+    totals, scale, turns = view.totals, view.scale, ""
     for turn, of_turn in groupby(_segments(view), key=lambda part: part.turn):
-        said = ""
+        kind, said = "template" if view.turns else "turn plain", ""
+        if turn is not None:
+            kind, said = "turn", f'<div class="role">{escape(view.turns[turn].name)}</div>'
         for document, inside in groupby(of_turn, key=lambda part: part.document):
             text = "".join(_piece(view, part, totals, scale) for part in inside)
             if document is not None:
                 name = f'<div class="name">{escape(view.documents[document].name)}</div>'
                 text = f'<div class="document">{name}{text}</div>'
             said += text
-        turns += _turn(view, turn, said)
-    return f'<h2>The prompt</h2><div class="prompt">{turns}</div>' + _legend(scale)
-
-
-def _turn(view: PromptView, turn: int | None, text: str) -> str:
-    if turn is not None:
-        return f'<div class="turn"><div class="role">{escape(view.turns[turn].name)}</div>{text}</div>'
-    return f'<div class="{"template" if view.turns else "turn plain"}">{text}</div>'
+        turns += f'<div class="{kind}">{said}</div>'
+    legend = (
+        f'<div class="legend"><span>speaks against the answer <b class="low">{number(-scale)}</b></span>'
+        f'<span class="ramp"></span><span><b class="high">{number(scale)}</b> for it</span>'
+        "<span>dimmed: always kept, no score</span></div>"
+    )
+    return f'<h2>The prompt</h2><div class="prompt">{turns}</div>' + legend
 
 
 def _piece(view: PromptView, part: _Segment, totals: Sequence[float], scale: float) -> str:
@@ -236,39 +238,24 @@ def _piece(view: PromptView, part: _Segment, totals: Sequence[float], scale: flo
     return laid_out(text[:left]) + mark + laid_out(text[right:])
 
 
-def _scale(totals: Sequence[float]) -> float:
-    return max((abs(total) for total in totals if math.isfinite(total)), default=0.0)
-
-
-def _legend(scale: float) -> str:
-    return (
-        '<div class="legend"><span>speaks against the answer <b class="low">'
-        f'{number(-scale)}</b></span><span class="ramp"></span><span><b class="high">{number(scale)}</b> for it</span>'
-        "<span>dimmed: always kept, no score</span></div>"
-    )
-
-
 # ----- the answer and the features by strength
 
 
 def _answer(view: PromptView) -> str:
     tokens = "".join(_token(i, token, view.by_token) for i, token in enumerate(view.answer))
-    whole = '<button type="button" class="whole" aria-pressed="true">Whole answer</button>' if view.by_token else ""
-    hint = (
-        '<p class="hint">Choose a word of the answer, or several: the prompt shows what it came from. '
-        "Arrow keys move, Escape goes back to the whole.</p>"
-        if view.by_token
-        else ""
-    )
-    likely = (
-        f'<p class="likely" aria-live="polite">log-probability <b class="logprob">{number(view.logprob)}</b> · '
-        f'probability <b class="probability">{likelihood(view.logprob, len(view.answer))}</b></p>'
-        if math.isfinite(view.logprob)
-        else ""
-    )
-    return card(
-        f'<div class="answer" role="group" aria-label="answer">{tokens}</div>{likely}{whole}{hint}', title="The answer"
-    )
+    shown = f'<div class="answer" role="group" aria-label="answer">{tokens}</div>'
+    if math.isfinite(view.logprob):
+        shown += (
+            f'<p class="likely" aria-live="polite">log-probability <b class="logprob">{number(view.logprob)}</b> · '
+            f'probability <b class="probability">{likelihood(view.logprob, len(view.answer))}</b></p>'
+        )
+    if view.by_token:
+        shown += (
+            '<button type="button" class="whole" aria-pressed="true">Whole answer</button>'
+            '<p class="hint">Choose a word of the answer, or several: the prompt shows what it came from. '
+            "Arrow keys move, Escape goes back to the whole.</p>"
+        )
+    return card(shown, title="The answer")
 
 
 def _token(index: int, token: Said, clickable: bool) -> str:
@@ -286,23 +273,18 @@ def _token(index: int, token: Said, clickable: bool) -> str:
 
 
 def _ranking(view: PromptView) -> str:
-    totals = view.totals
-    scale = _scale(totals)
+    totals, scale = view.totals, view.scale
     order = sorted(range(len(totals)), key=lambda i: -totals[i] if math.isfinite(totals[i]) else math.inf)
     rows = "".join(_ranked(view, i, totals[i], scale, hidden=place >= SHOWN) for place, i in enumerate(order))
-    more = (
-        f'<button type="button" class="more" aria-expanded="false">All {len(order)}</button>'
-        if len(order) > SHOWN
-        else ""
-    )
+    more = f'<button type="button" class="more" aria-expanded="false">All {len(order)}</button>'
+    more = more if len(order) > SHOWN else ""
     heads = "score in log-probability" + (", and the answer's probability with and without it" if view.effects else "")
     return card(f'<p class="hint">{heads}</p><ol class="ranking">{rows}</ol>{more}', title="What it came from")
 
 
 def _ranked(view: PromptView, index: int, score: float, scale: float, *, hidden: bool) -> str:
-    with_and_without = (
-        f'<span class="change">{change(view.logprob, score, len(view.answer))}</span>' if view.effects else ""
-    )
+    effect = change(view.logprob, score, len(view.answer))
+    with_and_without = f'<span class="change">{effect}</span>' if view.effects else ""
     note = f'<span class="note">{escape(view.notes[index])}</span>' if index in view.notes else ""
     share = abs(score) / scale if scale > 0 and math.isfinite(score) else 0.0
     return (

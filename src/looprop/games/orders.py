@@ -39,21 +39,19 @@ def exact_limits(values: Floats) -> OrderLimits:
     >>> exact_limits(np.array([0.0, 1.0, 3.0, 4.0]))
     OrderLimits(best=3.5, worst=2.5, best_order=(1, 0), worst_order=(0, 1), exact=True)
     """
-    players = len(values).bit_length() - 1
-    (best, best_order), (worst, worst_order) = (_exact(values, players, sign) for sign in (1.0, -1.0))
+    (best, best_order), (worst, worst_order) = (_exact(values, sign) for sign in (1.0, -1.0))
     return OrderLimits(best, worst, best_order, worst_order, exact=True)
 
 
-def _exact(values: Floats, players: int, sign: float) -> tuple[float, tuple[int, ...]]:
+def _exact(values: Floats, sign: float) -> tuple[float, tuple[int, ...]]:
+    players = len(values).bit_length() - 1
     drops = sign * (values[-1] - values)
     sizes = all_sets(players).sum(1)
     totals, left_last = np.zeros(len(values)), np.zeros(len(values), dtype=np.int64)
     for size in range(players - 1, -1, -1):
         (sets,) = np.nonzero(sizes == size)
         # The best way to a set comes from one of the sets with one player more.
-        before = np.stack(
-            [np.where((sets >> player) & 1, -np.inf, totals[sets | (1 << player)]) for player in range(players)]
-        )
+        before = np.stack([np.where((sets >> i) & 1, -np.inf, totals[sets | (1 << i)]) for i in range(players)])
         left_last[sets] = before.argmax(0)
         totals[sets] = before.max(0) + drops[sets]
     order, kept = [], 0
@@ -88,11 +86,6 @@ def _beam(game: Game, players: int, width: int, sign: float) -> tuple[float, tup
         ways = sorted(ways, key=lambda way: -way[0])[:width]
     total, order = ways[0]
     return sign * total / max(players, 1), order
-
-
-def beam_cost(players: int, width: int = WIDTH) -> int:
-    """At most so many sets a beam asks for, both ways, beside the whole."""
-    return 2 * sum(width * (players - step) if step else players for step in range(players))
 
 
 def order_limits(game: Game, players: int, *, exact: int = EXACT, width: int = WIDTH) -> OrderLimits:

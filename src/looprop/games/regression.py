@@ -10,14 +10,20 @@ import numpy as np
 from looprop.games.values import Floats, Game, Sets
 
 
+def kernel_chances(players: int) -> Floats:
+    """How likely sets of 1 to n - 1 players are under the Shapley kernel, by size: (n - 1,)."""
+    sizes = np.arange(1, players)
+    weights = 1.0 / (sizes * (players - sizes))  # C(n, s) sets of a size share the kernel's weight
+    chances: Floats = weights / weights.sum()
+    return chances
+
+
 def kernel_sets(players: int, count: int, generator: np.random.Generator) -> Sets:
     """Sets of 1 to n - 1 players as the kernel draws them, each with its complement: (count, n)."""
-    sizes = np.arange(1, players)
-    chance = 1.0 / (sizes * (players - sizes))  # C(n, s) sets of a size share the kernel's weight
-    chance = chance / chance.sum()
+    chances = kernel_chances(players)
     sets = np.zeros((count, players), dtype=bool)
     for row in range(0, count, 2):
-        size = generator.choice(sizes, p=chance)
+        size = generator.choice(np.arange(1, players), p=chances)
         sets[row, generator.permutation(players)[:size]] = True
         if row + 1 < count:
             sets[row + 1] = ~sets[row]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from looprop.games.regression import kernel_chances
 from looprop.games.smooth import SmoothGame, Smoothness, fit, importance_scale, signs
 from looprop.games.values import Floats, Game, Sampled, Sets
 
@@ -51,8 +52,7 @@ def shapley_by_sets(game: Game, players: int, *, tolerance: float, most: int, se
     most: evaluations at the most, of which 2 n + 2 are spent on the two ends.
     """
     generator = np.random.default_rng(seed)
-    whole, single = np.ones((1, players), dtype=bool), np.eye(players, dtype=bool)
-    ends = np.concatenate([whole, single])
+    ends = np.concatenate([np.ones((1, players), dtype=bool), np.eye(players, dtype=bool)])
     both = game(np.concatenate([ends, ~ends]))
     at_ends = (both[: players + 1] - both[players + 1 :]) / 2
     # What a player does first, and last.
@@ -68,8 +68,7 @@ def shapley_by_sets(game: Game, players: int, *, tolerance: float, most: int, se
         shares, errors = _estimate(_Asked(signs(ends), at_ends, points, odd), sizes)
         target = tolerance * np.abs(shares).max()
         if errors.max() <= target or len(points) >= pairs:
-            evaluations = 2 * (1 + players + len(points))
-            return Sampled(shares, errors, evaluations=evaluations)
+            return Sampled(shares, errors, evaluations=2 * (1 + players + len(points)))
         # Errors fall at least with the root of the number: so many may be enough, but the first guess is a rough one.
         growth = min(2.0, max(1.25, 0.9 * (errors.max() / target) ** 2)) if target > 0 else 2.0
         wanted = min(pairs, int(np.ceil(growth * len(points))))
@@ -78,14 +77,6 @@ def shapley_by_sets(game: Game, players: int, *, tolerance: float, most: int, se
 def fewest_evaluations(players: int) -> int:
     """What both ends and the fewest sets that say something of their spread cost."""
     return 2 * players + 2 + 2 * FEWEST_PAIRS
-
-
-def kernel_chances(players: int) -> Floats:
-    """How likely sets of 1 to n - 1 players are under the Shapley kernel, by size: (n - 1,)."""
-    sizes = np.arange(1, players)
-    weights = 1.0 / (sizes * (players - sizes))
-    chance: Floats = weights / weights.sum()
-    return chance
 
 
 def inner_sets(players: int, count: int, generator: np.random.Generator) -> Sets:

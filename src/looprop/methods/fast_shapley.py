@@ -1,7 +1,7 @@
 """Shapley values at the price of a few forward passes.
 
 phi ~ a guess from relevance (AttnLRP) and what each feature says alone, corrected by a few true values: what is lost
-without the features that seem to matter most, and the values of random halves of the input (`games/few_values.py`).
+without the features that seem to matter most, and the values of random halves of the input (`games/smooth.py`).
 Where leaving every feature out once is cheap, as with the shared prefix of a decoder, both ends are the guess.
 """
 
@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looprop.errors import InputError, RuleError
-from looprop.games.few_values import likeliest_of
-from looprop.games.smooth import signs
+from looprop.games.smooth import likeliest_of, signs
 from looprop.games.values import all_sets, exact_shapley, first_marginals, last_marginals
 from looprop.methods.attnlrp import AttnLRP
 from looprop.methods.base import Attribution

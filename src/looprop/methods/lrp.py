@@ -79,6 +79,7 @@ class LRP(Method):
                 "what a plan gives to positions (bias='placed', rotary='halves') is read by 'libragrad' and 'pa-lrp'"
             )
         self.readout, self.plan = readout, plan
+        self._options = {"cp": self.cp, "readout": readout, "plan": plan.to_dict()}
 
     @property
     def _open(self) -> bool:
@@ -87,7 +88,7 @@ class LRP(Method):
 
     @property
     def options(self) -> dict[str, Any]:
-        return {"cp": self.cp, "readout": self.readout, "plan": self.plan.to_dict()}
+        return dict(self._options)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         return propagate(subjects, self._plan(subjects[0]), readout=self.readout, complete=True)

@@ -7,14 +7,13 @@ A metric from outside the package calls `register` too.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from looprop.errors import InputError
-from looprop.naming import one_of
+from looprop.errors import InputError, UnknownNameError
 
 Vector = NDArray[np.float64]
 CaseField = Literal[
@@ -103,7 +102,7 @@ class Metric:
     needs: the fields of `Case` that must be filled in.
     function: the value of one case; NaN where it is undefined.
     flipped: whether a normalisation turned the sign of the value around (protocol="paper" only).
-    title: what tables call it, if not by its name.
+    title: what tables call it, if not by its name; label: what they call it.
     """
 
     name: str
@@ -114,11 +113,10 @@ class Metric:
     version: int = 1
     flipped: Callable[[Case], bool] = lambda case: False
     title: str = ""
+    label: str = field(init=False)
 
-    @property
-    def label(self) -> str:
-        """What tables call it."""
-        return self.title or self.name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.title or self.name)
 
     def __reduce__(self) -> tuple[Any, ...] | str:
         """A metric that is known by its name is sent to other processes by it: its functions may be local ones."""
@@ -150,7 +148,9 @@ def get_metric(metric: str | Metric) -> Metric:
     """
     if isinstance(metric, Metric):
         return metric
-    return _METRICS[one_of("metric", metric, _METRICS)]
+    if metric not in _METRICS:
+        raise UnknownNameError("metric", metric, _METRICS)
+    return _METRICS[metric]
 
 
 def metric_names() -> tuple[str, ...]:

@@ -22,8 +22,11 @@ def removal_order(scores: ArrayLike, *, most_relevant_first: bool) -> NDArray[np
     >>> removal_order([0.5, 2.0, 0.5], most_relevant_first=False).tolist()
     [0, 2, 1]
     """
-    vector = finite_vector("scores", scores)
-    return np.argsort(-vector if most_relevant_first else vector, kind="stable")
+    return _order(finite_vector("scores", scores), most_relevant_first=most_relevant_first)
+
+
+def _order(scores: Vector, *, most_relevant_first: bool) -> NDArray[np.intp]:
+    return np.argsort(-scores if most_relevant_first else scores, kind="stable")
 
 
 def keep_matrix(order: ArrayLike) -> NDArray[np.bool_]:
@@ -47,7 +50,7 @@ def _players_go(scores: Vector, plays: NDArray[np.bool_]) -> NDArray[np.bool_]:
     left.
     """
     (players,) = np.nonzero(plays)
-    order = players[removal_order(scores[players], most_relevant_first=True)]
+    order = players[_order(scores[players], most_relevant_first=True)]
     keep = np.ones((len(players), len(scores)), dtype=bool)
     for step, player in enumerate(order):
         keep[step:, player] = False
@@ -97,9 +100,9 @@ def required_states(metrics: Iterable[str | Metric], curve_scores: ArrayLike, pl
     if "output" in needs:
         parts["output"] = np.ones((1, len(scores)), dtype=bool)
     if "morf_curve" in needs:
-        parts["morf_curve"] = keep_matrix(removal_order(scores, most_relevant_first=True))
+        parts["morf_curve"] = keep_matrix(_order(scores, most_relevant_first=True))
     if "lerf_curve" in needs:
-        parts["lerf_curve"] = keep_matrix(removal_order(scores, most_relevant_first=False))
+        parts["lerf_curve"] = keep_matrix(_order(scores, most_relevant_first=False))
     if "player_curve" in needs:
         playing = np.ones(len(scores), dtype=bool) if plays is None else np.asarray(plays, dtype=bool)
         parts["player_curve"] = _players_go(scores, playing)

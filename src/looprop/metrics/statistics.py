@@ -14,8 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from looprop.errors import InputError
-from looprop.naming import one_of
+from looprop.errors import InputError, UnknownNameError
 
 Interval = Literal["percentile", "bca"]
 Alternative = Literal["greater", "two-sided"]
@@ -99,7 +98,8 @@ def bootstrap_mean(
     >>> e.mean, e.count, e.undefined, e.low <= e.mean <= e.high
     (2.0, 3, 1, True)
     """
-    one_of("interval", interval, INTERVALS)
+    if interval not in INTERVALS:
+        raise UnknownNameError("interval", interval, INTERVALS)
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie between 0 and 1, got {confidence}")
     _check_resamples(resamples)
@@ -138,7 +138,8 @@ def paired_test(
     >>> paired_test([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]).p_value
     0.125
     """
-    one_of("alternative", alternative, ALTERNATIVES)
+    if alternative not in ALTERNATIVES:
+        raise UnknownNameError("alternative", alternative, ALTERNATIVES)
     _check_resamples(resamples)
     a, b = _values("a", a), _values("b", b)
     if len(a) != len(b):

@@ -13,10 +13,9 @@ class Check:
     """An estimate of r to leave-one-out with its interval [low, high], and the true values that it rests on.
 
     places: the features whose leave-one-out is known, in order of position; values: theirs. bought: how many of them
-    were computed for the check; the method had computed the others. cost: of the check, in forward passes.
-    removal: how features were removed. exact: all are known, so that r is no estimate (docs/trust.md).
-    matters: whether any true value is at least 5 % of what all features do together; None where that is not known.
-    itself: the scores are leave-one-out itself.
+    were computed for the check, the others by the method. cost: of the check, in forward passes. removal: how features
+    were removed. exact: all are known, so that r is no estimate (docs/trust.md). matters: whether any true value is at
+    least 5 % of what all features do together; None where that is not known. itself: scores are leave-one-out itself.
     """
 
     r: float
@@ -46,7 +45,7 @@ class Check:
         """What there is to say, in the words that follow "r to leave-one-out"."""
         if not self.places:
             return "undefined: fewer than 3 features, or scores that are not numbers"
-        count = f"{len(self.places)} true values"
+        count, (r, low, high) = f"{len(self.places)} true values", map(two_decimals, (self.r, self.low, self.high))
         nothing = f"nothing matters by itself (of {count} none reaches 5 % of what all features do together)"
         if self.itself:
             return "exact: these are its values" + (f"; but {nothing}" if self.matters is False else "")
@@ -54,6 +53,4 @@ class Check:
             return f"not told: {nothing}"
         if math.isnan(self.r):
             return f"undefined ({count})"
-        if self.exact:
-            return f"{two_decimals(self.r)}, exact (all {count})"
-        return f"about {two_decimals(self.r)} ({two_decimals(self.low)} to {two_decimals(self.high)}, {count})"
+        return f"{r}, exact (all {count})" if self.exact else f"about {r} ({low} to {high}, {count})"

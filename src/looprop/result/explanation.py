@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from looprop.display.data import Strip, number
-from looprop.display.strips import (
-    View,
-    comparison_fragment,
-    comparison_page,
-    explanation_fragment,
-    explanation_page,
-)
+from looprop.display.strips import View, comparison_fragment, comparison_page, explanation_fragment, explanation_page
 from looprop.errors import DataError, InputError
 from looprop.files import check_schema
 from looprop.metrics.correlation import pearson
@@ -25,7 +19,6 @@ from looprop.result.codec import Count, Vector
 from looprop.result.pairs import cards_of
 from looprop.result.views import (
     compared,
-    cut_said,
     footer_of,
     has_prompt,
     note_of,
@@ -37,6 +30,7 @@ from looprop.result.views import (
     subtitle_of,
     target_said,
     title_of,
+    tokens_read,
     view_of,
 )
 from looprop.result.writers import Record, Result
@@ -103,12 +97,10 @@ class Explanation(Result):
         object.__setattr__(self, "scores", scores)
         n = len(self.features)
         for name, default in (("offsets", None), ("special", False), ("word_ids", None), ("outside_scale", False)):
-            if not getattr(self, name):
+            if not (given := getattr(self, name)):
                 object.__setattr__(self, name, [default] * n)
-            elif len(getattr(self, name)) != n:
-                raise InputError(
-                    f"{name} must have one entry per feature: {n} features, got {len(getattr(self, name))}"
-                )
+            elif len(given) != n:
+                raise InputError(f"{name} must have one entry per feature: {n} features, got {len(given)}")
         if self.check is not None and max(self.check.places, default=-1) >= n:
             raise InputError(f"the check has true values of features beyond the last of {n}")
 
@@ -134,9 +126,6 @@ class Explanation(Result):
                 groups[-1].append(i)
             else:
                 groups.append([i])
-        return self._merged(groups)
-
-    def _merged(self, groups: list[list[int]]) -> "Explanation":
         features, offsets = [], []
         for group in groups:
             spans = [s for i in group if (s := self.offsets[i]) is not None]
@@ -192,9 +181,7 @@ class Explanation(Result):
         return strip_figure(self.strip(), title=title_of(self))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draws one bar per feature and returns the matplotlib axis; without `ax` on a new figure, `e.plot().figure`,
-        which a notebook shows.
-        """
+        """Draw one bar per feature and return the matplotlib axis; without `ax` on a new figure, `e.plot().figure`."""
         from looprop.display.figures import bars
 
         return bars(self.strip(), ax)
@@ -215,9 +202,7 @@ class Explanations(list[Explanation], Result):
     SCHEMA = "looprop.explanations"
 
     def views(self) -> list[list[View]]:
-        """What is shown: explanations of one text together, each with its r to leave-one-out and to
-        the Shapley value where those are among them.
-        """
+        """What is shown: explanations of one text together, each with its r to the references among them."""
         groups: dict[tuple[Any, ...], list[Explanation]] = {}
         for explanation in self:
             groups.setdefault(_input(explanation), []).append(explanation)
@@ -226,9 +211,10 @@ class Explanations(list[Explanation], Result):
     def notes(self) -> list[str]:
         """What a reader of the comparison must know."""
         said = []
-        if nothing_matters(self):
+        if any(map(nothing_matters, self)):
             said.append("No single feature matters here by itself: r to leave-one-out is made of noise.")
-        said += dict.fromkeys(told for e in self if (told := cut_said(e)))
+        read = filter(None, map(tokens_read, self))
+        said += dict.fromkeys(f"The text was cut to what the model takes: {some} tokens are read." for some in read)
         said += [told for e in self if (told := other_removal(e, [o for o in self if _input(o) == _input(e)]))]
         return said
 

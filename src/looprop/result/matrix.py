@@ -77,14 +77,8 @@ class ExplanationMatrix(Result):
         """The explanation of a part of the answer: characters e["12:40"], tokens e[3:7], or one token e[3]."""
         start, stop = part_of(which, self.answer, self.spans)
         said = self.answer[self.spans[start][0] : self.spans[stop - 1][1]]
-        return replace(
-            self.explanation,
-            scores=self.matrix[:, start:stop].sum(1),
-            output=float(sum(self.logprobs[start:stop])),
-            target=said,
-            label=said,
-            residual=None,
-        )
+        scores, output = self.matrix[:, start:stop].sum(1), float(sum(self.logprobs[start:stop]))
+        return replace(self.explanation, scores=scores, output=output, target=said, label=said, residual=None)
 
     def records(self) -> list[Record]:
         """One row per feature, one column per token (by number, since tokens repeat), the sum last."""

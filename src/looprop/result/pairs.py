@@ -98,9 +98,7 @@ class Interactions(Result):
         return float(self.effects[i] + self.effects[j]) - self[i, j]
 
     def says(self, i: int, j: int) -> str:
-        """ "need each other" where a part of what both do together is lost already without one of them, "replace
-        each other" where one stands in for the other, so that only without both it is lost.
-        """
+        """Whether two features need each other or replace each other, see `note`."""
         return _relation(self[i, j], self.together(i, j))
 
     def records(self) -> list[Record]:
@@ -108,9 +106,10 @@ class Interactions(Result):
         rows: list[Record] = []
         for (i, j), value in zip(self.pairs, self.values.tolist(), strict=True):
             row = {"first": self.features[i], "second": self.features[j], "interaction": value}
-            both = float(self.effects[i] + self.effects[j]) - value
-            row |= {"first_gone": float(self.effects[i]), "second_gone": float(self.effects[j]), "both_gone": both}
-            rows.append(row | {"they": _relation(value, both)})
+            one, other = float(self.effects[i]), float(self.effects[j])
+            both = one + other - value
+            row |= {"first_gone": one, "second_gone": other, "both_gone": both, "they": _relation(value, both)}
+            rows.append(row)
         return rows
 
     def page(self) -> str:
@@ -119,13 +118,14 @@ class Interactions(Result):
 
     def table(self, count: int = SHOWN) -> tuple[list[Column], list[list[str | Cell]]]:
         """The strongest pairs as columns and cells, for pages and terminals."""
-        columns = [Column("pair"), Column("interaction", bars=True, tip="f(x) - f(-i) - f(-j) + f(-ij)")]
-        tips = {
-            "1st gone": "what is lost without the first",
-            "2nd gone": "without the second",
-            "both gone": "without both",
-        }
-        columns += [*(Column(name, tip=tip) for name, tip in tips.items()), Column("they")]
+        columns = [
+            Column("pair"),
+            Column("interaction", bars=True, tip="f(x) - f(-i) - f(-j) + f(-ij)"),
+            Column("1st gone", tip="what is lost without the first"),
+            Column("2nd gone", tip="without the second"),
+            Column("both gone", tip="without both"),
+            Column("they"),
+        ]
         rows: list[list[str | Cell]] = []
         for i, j in self.strongest(count):
             effects = (self[i, j], float(self.effects[i]), float(self.effects[j]), self.together(i, j))

@@ -114,9 +114,7 @@ class Result:
         return from_data(cls, data, **apart)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write one file in the format of its ending, all of it or nothing; returns the path. A wrong ending raises an
-        InputError that lists those there are.
-        """
+        """Write one file in the format of its ending, all of it or nothing; returns the path."""
         writer = WRITERS[file_kind(path, endings(type(self)))]
         return write_whole(path, writer.to_bytes(getattr(self, writer.view)()))
 
@@ -154,9 +152,8 @@ class FolderResult(Result):
         (check_place if cls.is_one_file(path) else check_folder_place)(path)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write one file if the name has an ending of one: a page (.html), the rows (.csv, .parquet) or everything else
-        (.json). Any other name is a folder, which is made if need be, holds all of it and can be loaded again. Returns
-        the path.
+        """Write one file if the name has an ending of one. Any other name is a folder, which is made if need be, holds
+        everything and can be loaded again. Returns the path.
         """
         if self.is_one_file(path):
             return super().save(path)
