@@ -40,11 +40,13 @@ def line_chart(title: str, lines: Sequence[Line], *, across: str, up: str) -> st
 
     strong = [line.name for line in lines if line.strong][:COLOURS]
     heights = _parted({line.name: place(1.0, _last(line))[1] for line in lines if line.name in strong})
-    drawn = _axes(ticks, place)
+    curves = []
     for line in sorted(lines, key=lambda line: line.name in strong):  # grey ones below
         places = [place(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
-        name, end = line.name, heights.get(line.name, place(1.0, _last(line))[1])
+        curves.append((line.name, points, heights.get(line.name, place(1.0, _last(line))[1])))
+    drawn = _axes(ticks, place)
+    for name, points, end in curves:
         colour = f"line-{strong.index(name)}" if name in strong else "other"
         short = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
         drawn += (

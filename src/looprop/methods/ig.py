@@ -53,10 +53,8 @@ class StraightLine:
                     self.subject.check_route(float(self._run(self.end, 0)[0]), "at the end of the line")
             value = float(self._run(self.start, self._cut)[0])
         if not math.isfinite(value):
-            raise ModelError(
-                f"{self.subject.adapter.name} answers the baseline with NaN or an infinite number: there is no change "
-                "to share out"
-            )
+            wrong = "answers the baseline with NaN or an infinite number: there is no change to share out"
+            raise ModelError(f"{self.subject.adapter.name} {wrong}")
         return value
 
     def gradient(self, places: Tensor, *, with_end: bool = False) -> Tensor:
@@ -139,9 +137,8 @@ class StraightLine:
         return same and apart <= GRADIENT_AGREEMENT * float(wanted.abs().max())
 
     def _ends_right(self, sites: int) -> int:
-        """After how many sites to cut; raises `Disagreement` where the end of the line, cut so, is not the model's
-        prediction. Asked of every input: a proof is of another one, and from which row an answer is read may go by
-        token ids.
+        """The sites again; raise `Disagreement` where the end of the line, cut so, is not the model's prediction. Asked
+        of every input: from which row an answer is read may go by token ids.
         """
         with booked(self.subject, passes=1), torch.no_grad():
             found = float(self._run(self.end, sites)[0])
@@ -174,8 +171,7 @@ class IntegratedGradientsWarning(UserWarning):
 
 
 class IntegratedGradients(Method):
-    """A straight line from a baseline to the word embeddings; positions are kept. Cost: 3 per step, and 1 for the
-    baseline.
+    """A straight line from a baseline to the word embeddings; positions are kept.
 
     baseline: zero embeddings, or those of the padding or mask token (texts); zero for tensors and images.
     tolerance: how much of the output change may stay unexplained. Where more does, three times as many steps are taken,
@@ -237,12 +233,12 @@ class IntegratedGradients(Method):
                 places = places[torch.arange(steps) % 3 != 1]
         check_version(subject)
         if abs(residual) > (self.tolerance or RESIDUAL) * abs(change):
-            warnings.warn(
-                f"integrated gradients leaves {abs(residual):.3g} of an output change of {change:.3g} unexplained: "
-                f"use more than {steps} steps{self._hint(subject)}",
-                IntegratedGradientsWarning,
-                stacklevel=4,
-            )
+            left = f"{abs(residual):.3g} of an output change of {change:.3g} unexplained"
+            hint = ""
+            if self.baseline == "zero" and adapter.explained_weight is not None:
+                hint = ", or baseline='pad' or 'mask' if the model normalises its embeddings"
+            said = f"integrated gradients leaves {left}: use more than {steps} steps{hint}"
+            warnings.warn(said, IntegratedGradientsWarning, stacklevel=4)
         details = {"baseline_output": start, "steps": steps}
         return Attribution(scores, cost=3.0 * steps + 1.0, residual=residual, details=details)
 
@@ -260,7 +256,3 @@ class IntegratedGradients(Method):
         if size == 1:
             return summed(1)
         return guarded(subject, BATCHES, prove=None, run=lambda: summed(size), plain=lambda _: summed(1))
-
-    def _hint(self, subject: Subject) -> str:
-        other = self.baseline == "zero" and subject.adapter.explained_weight is not None
-        return ", or baseline='pad' or 'mask' if the model normalises its embeddings" if other else ""

@@ -5,10 +5,10 @@ from typing import get_args
 
 import numpy as np
 
+from looprop.errors import UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
-from looprop.naming import one_of
 from looprop.removal.many_texts import compute_together
 from looprop.removal.value import Precision, SetFunction
 
@@ -25,9 +25,11 @@ class LeaveOneOut(Method):
     kind = "effect"
 
     def __init__(self, *, removal: Removal | None = None, precision: Precision = "float32") -> None:
-        if removal is not None:
-            one_of("removal", removal, get_args(Removal))
-        self.removal, self.precision = removal, one_of("precision", precision, get_args(Precision))
+        if removal is not None and removal not in get_args(Removal):
+            raise UnknownNameError("removal", str(removal), get_args(Removal))
+        if precision not in get_args(Precision):
+            raise UnknownNameError("precision", str(precision), get_args(Precision))
+        self.removal, self.precision = removal, precision
 
     def passes(self, subject: Subject) -> float:
         return float(len(subject.features))

@@ -50,12 +50,7 @@ def largest_share(effects: ArrayLike, *, whole: float, nothing: float, special: 
 
 
 def matters(
-    effects: ArrayLike,
-    *,
-    whole: float,
-    nothing: float,
-    special: ArrayLike | None = None,
-    threshold: float = MATTERS,
+    effects: ArrayLike, *, whole: float, nothing: float, special: ArrayLike | None = None, threshold: float = MATTERS
 ) -> bool:
     """Does any feature matter to this reference: is the largest share at least `threshold`?
 

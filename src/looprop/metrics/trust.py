@@ -93,12 +93,7 @@ def places_to_check(
 
 
 def estimate_r(
-    scores: ArrayLike,
-    places: Sequence[int],
-    values: ArrayLike,
-    *,
-    apart: Sequence[int] = (),
-    seed: int = 0,
+    scores: ArrayLike, places: Sequence[int], values: ArrayLike, *, apart: Sequence[int] = (), seed: int = 0
 ) -> Trust:
     """r of scores to leave-one-out, of which only `values` at `places` are known.
 

@@ -38,6 +38,7 @@ BACKWARDS: dict[Backward, Plan] = {
 
 # A row may put all its weight on what is removed: what it would read instead is not defined, and is bounded here.
 LEAST_REST = 1e-3
+TWO_STACKS = " yet: the rows of its two stacks are not told apart; use loo"
 
 
 def barring_effect(weights: Tensor, value: Tensor, output: Tensor, gradient: Tensor, member: Tensor) -> Tensor:
@@ -102,14 +103,9 @@ def member_matrix(subject: Subject) -> Tensor:
     return member
 
 
-def refuse_others(subject: Subject) -> None:
-    """Raise for models that are no single stack of tokens which attend to each other."""
-    check_tokens(subject, "looprop", " yet: the rows of its two stacks are not told apart; use loo")
-
-
 def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
     """The first-order effect of every removal, with nothing inside an attention block linearised."""
-    refuse_others(subject)
+    check_tokens(subject, "looprop", TWO_STACKS)
     adapter = subject.adapter
     member = member_matrix(subject)
     reductions: list[Reduction] = []

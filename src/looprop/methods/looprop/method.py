@@ -13,7 +13,7 @@ import numpy as np
 
 from looprop.errors import InputError, RuleError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.looprop.first_order import Backward, FirstOrder, first_order, refuse_others
+from looprop.methods.looprop.first_order import TWO_STACKS, Backward, FirstOrder, first_order
 from looprop.methods.looprop.rows import carried
 from looprop.methods.looprop.spending import (
     FIRST_PASS,
@@ -29,6 +29,7 @@ from looprop.methods.looprop.spending import (
     with_mean,
     with_rows,
 )
+from looprop.methods.parts.attention_layers import check_tokens
 from looprop.methods.parts.players import whole_number
 from looprop.models.subject import Subject
 from looprop.naming import one_of
@@ -93,7 +94,7 @@ class LooProp(Method):
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
         for subject in subjects:
-            refuse_others(subject)
+            check_tokens(subject, self.name, TWO_STACKS)
         said = self.rows is not None or self.refine is not None
         return [self._as_told(subject) if said else self._within_budget(subject) for subject in subjects]
 

@@ -68,9 +68,7 @@ class Players:
 
     @property
     def alone_cost(self) -> float:
-        """The cost of every player by itself, and of none: only their own rows are run, beside those that stay, where
-        rows can be left out.
-        """
+        """The cost of every player by itself, and of none."""
         count = len(self.players)
         return float(self.set_cost(np.eye(count + 1, count, dtype=bool)).sum())
 
@@ -88,9 +86,7 @@ class Players:
         return {**said, "context": context} if context else said
 
     def set_cost(self, sets: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The cost of each set of players in forward passes: the share of rows that is run, where rows can be left
-        out.
-        """
+        """The cost of each set of players in forward passes: the share of rows run, where rows can be left out."""
         return self.value.cost(self._kept(sets))
 
     def _kept(self, sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -109,13 +105,12 @@ def players_of(subject: Subject, *, keep: Keep = "special", removal: Removal | N
     stays = np.array([], dtype=np.int64) if keep == "none" else np.flatnonzero(subject.special)
     if keep not in WORDS:
         stays = np.union1d(stays, named_features(subject, keep)).astype(np.int64)
-    if not len(stays) and value.removal != "zero":
-        if keep == "none" and not subject.something_stays:
+    if not len(stays) and value.removal != "zero" and not subject.something_stays:
+        if keep == "none":
             raise InputError(
                 "a text of which nothing stays has no answer: use keep='special', or removal='zero' on tensors"
             )
-        if not subject.something_stays:
-            stays = np.array([0])
+        stays = np.array([0])
     players = np.setdiff1d(np.arange(len(subject.features)), stays)
     if not len(players):
         raise InputError("every feature of this input always stays: there is nothing to share the answer among")
@@ -123,9 +118,7 @@ def players_of(subject: Subject, *, keep: Keep = "special", removal: Removal | N
 
 
 def named_features(subject: Subject, keep: Keep) -> list[int]:
-    """The numbers of the features that are named: by number, by a range of numbers, or by what they are called,
-    wherever that stands.
-    """
+    """The numbers of the features that are named: by number, by a range of numbers, or by what they are called."""
     count = len(subject.features)
     names = [_name(subject, number) for number in range(count)]
     found: list[int] = []
