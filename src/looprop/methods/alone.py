@@ -16,7 +16,6 @@ class Alone(GameMethod):
     kind = "effect"
 
     def passes(self, subject: Subject) -> float:
-        """Of every feature its own row and those that stay."""
         special, count = sum(subject.special), len(subject.features)
         return ((count - special) * (1 + special) + special) / subject.length
 

@@ -40,7 +40,6 @@ class BothEnds(GameMethod):
         self.loo, self.budget = loo, budget
 
     def passes(self, subject: Subject) -> float:
-        """Leave-one-out of what plays, and alone."""
         return len(subject.features) - sum(subject.special) + Alone().passes(subject)
 
     def play(self, subject: Subject, players: Players) -> Attribution:

@@ -87,7 +87,6 @@ class FastShapley(GameMethod):
         self.budget, self.seed = budget, whole_number("seed", seed, 0)
 
     def passes(self, subject: Subject) -> float:
-        """The budget, or all sets where these are fewer."""
         return min(float(self.budget), 2.0 ** (len(subject.features) - sum(subject.special)))
 
     def play(self, subject: Subject, players: Players) -> Attribution:

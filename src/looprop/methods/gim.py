@@ -43,7 +43,6 @@ class GIM(Method):
         return Plan(temperature=temperature, activation="gradient", product="gradient")
 
     def plan_for(self, subject: Subject) -> Plan | None:
-        """The plan, where scores are x * g."""
         return self.plan(self.temperature) if self.baseline == "zero" else None
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:

@@ -76,9 +76,7 @@ def register(method: MethodClass) -> MethodClass:
 
 
 def check_described(method: type[Method]) -> None:
-    """Raise for a class that does not say what it is. What it inherits does not count, so that a variant cannot pass
-    for the method that it derives from.
-    """
+    """Raise for a class that does not say what it is. What it inherits does not count."""
     home, said = f"{method.__module__}:{method.__qualname__}", vars(method)
     if missing := [field for field in ("name", "title", "summary", "cost", "kind") if not said.get(field)]:
         raise InputError(f"method {home} does not say its {', '.join(missing)}")
@@ -135,13 +133,16 @@ def make_method(method: str | Method, **options: Any) -> Method:
         return method
     name, bracket = split_name(method)
     chosen = method_class(name)
-    return _build(name, chosen, {**_parse_options(name, bracket, chosen.text_options), **options})
+    options = {**_parse_options(name, bracket, chosen.text_options), **options}
+    known = [p for p in inspect.signature(chosen).parameters if p not in chosen.fixed]
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(f"option of {name}", option, known)
+    return chosen(**options)
 
 
 def _parse_options(name: str, bracket: str, texts: frozenset[str]) -> dict[str, Any]:
-    """`cp=2,5;epsilon=0.1` -> {"cp": "2,5", "epsilon": 0.1}. Options are parted by semicolons, or by commas before a
-    key.
-    """
+    """`cp=2,5;epsilon=0.1` -> {"cp": "2,5", "epsilon": 0.1}; parted by semicolons, or by commas before a key."""
     options: dict[str, Any] = {}
     for part in re.split(r";|,(?=\s*\w+\s*=)", bracket) if bracket else ():
         key, sign, value = part.partition("=")
@@ -160,10 +161,3 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return text
-
-
-def _build(name: str, build: type[Method], options: dict[str, Any]) -> Method:
-    known = [p for p in inspect.signature(build).parameters if p not in build.fixed]
-    for option in options:
-        one_of(f"option of {name}", option, known)
-    return build(**options)

@@ -3,11 +3,12 @@
 phi_i = sum over S without i of |S|! (n - |S| - 1)! / n! (f(S + i) - f(S))
 """
 
-from typing import Literal, get_args
+from functools import partial
+from typing import Any, Literal, get_args
 
 from looprop.errors import InputError
 from looprop.games.sampling import fewest_evaluations, shapley_by_sets
-from looprop.games.values import all_sets, exact_shapley, sampled_shapley
+from looprop.games.values import Floats, all_sets, exact_shapley, sampled_shapley
 from looprop.methods.base import Attribution
 from looprop.methods.parts.players import GameMethod, Keep, Players, whole_number
 from looprop.models.adapter import Removal
@@ -52,31 +53,29 @@ class Shapley(GameMethod):
         self.tolerance, self.by = tolerance, one_of("way to sample", by, get_args(By))
 
     def passes(self, subject: Subject) -> float:
-        """All sets, where these are fewer than what is sampled at the most."""
         count = len(subject.features) - sum(subject.special)
         return float(2**count if 2**count <= max(2, self.samples * count) else self.samples * count)
 
     def play(self, subject: Subject, players: Players) -> Attribution:
         before = players.value.count.computed
         count = len(players)
-        found = self._exact(players) if 2**count <= max(2, self.samples * count) else self._sampled(players)
-        return Attribution(found.scores, cost=float(players.value.count.computed - before), details=found.details)
+        scores, details = self._exact(players) if 2**count <= max(2, self.samples * count) else self._sampled(players)
+        cost = float(players.value.count.computed - before)
+        return Attribution(players.spread(scores), cost=cost, details={**players.about, **details})
 
     def for_each(self, subject: Subject) -> "tuple[Shapley, float]":
         """By orders, in which shares of a sum are sums of shares, and by as many as the whole answer takes."""
-        more = {"keep": self.keep, "removal": self.removal, "seed": self.seed}
-        orders = Shapley(samples=self.samples, tolerance=self.tolerance, by="orders", **more)  # type: ignore[arg-type]
+        of_orders = partial(Shapley, by="orders", keep=self.keep, removal=self.removal, seed=self.seed)
+        orders = of_orders(samples=self.samples, tolerance=self.tolerance)
         found = orders.attribute([subject])[0]
         if found.details["exact"]:
             return orders, found.cost
-        return Shapley(samples=found.details["orders"], tolerance=0.0, by="orders", **more), found.cost  # type: ignore[arg-type]
+        return of_orders(samples=found.details["orders"], tolerance=0.0), found.cost
 
-    def _exact(self, players: Players) -> Attribution:
-        shares = exact_shapley(players(all_sets(len(players))))
-        details = {**players.about, "exact": True, "largest_error": 0.0}
-        return Attribution(players.spread(shares), cost=0.0, details=details)
+    def _exact(self, players: Players) -> tuple[Floats, dict[str, Any]]:
+        return exact_shapley(players(all_sets(len(players)))), {"exact": True, "largest_error": 0.0}
 
-    def _sampled(self, players: Players) -> Attribution:
+    def _sampled(self, players: Players) -> tuple[Floats, dict[str, Any]]:
         count, most = len(players), self.samples * len(players)
         by: By = self.by if most >= fewest_evaluations(count) else "orders"
         if by == "sets":
@@ -86,4 +85,4 @@ class Shapley(GameMethod):
         errors = players.spread(found.errors).tolist()
         more = {"exact": False, "by": by, "evaluations": found.evaluations, "errors": errors}
         more |= {"orders": found.orders, "largest_error": float(found.errors.max())}
-        return Attribution(players.spread(found.shares), cost=0.0, details={**players.about, **more})
+        return found.shares, more

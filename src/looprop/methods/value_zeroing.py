@@ -25,7 +25,6 @@ class ValueZeroing(AttentionMethod):
     kind = "weight"
 
     def passes(self, subject: Subject) -> float:
-        """One for each position, and the intact input."""
         return subject.length + 1.0
 
     @torch.no_grad()

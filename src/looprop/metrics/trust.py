@@ -117,7 +117,10 @@ def estimate_r(
     reference = np.zeros(len(shown))
     reference[where] = truth
     draws = _predictions(shown, reference, where, apart, np.random.default_rng(seed))
-    found = _correlations(shown, draws)
+    # r of the scores with every draw; NaN where one of them is constant.
+    a, b = shown - shown.mean(), draws - draws.mean(1, keepdims=True)
+    norms = np.sqrt((a @ a) * (b**2).sum(1))
+    found = np.divide(b @ a, norms, out=np.full(len(draws), np.nan), where=norms > 0)
     if not np.isfinite(found).all():
         return Trust(math.nan, math.nan, math.nan, len(where), exact=False)
     tail = (1 - CONFIDENCE) / 2
@@ -178,7 +181,7 @@ def _predictions(
     unknown = np.setdiff1d(np.arange(len(scores)), where)
     draws = np.tile(reference, (DRAWS, 1))
     start = 0
-    for fit, count in zip(fits, counts, strict=True):
+    for fit, count in zip(fits, counts.tolist(), strict=True):
         spread = np.sqrt(fit.rate / rng.gamma(fit.shape, size=count))[:, None]
         about = rng.standard_normal((count, 2)) @ np.linalg.cholesky(np.linalg.inv(fit.precision)).T
         line = fit.weights + spread * about
@@ -187,12 +190,3 @@ def _predictions(
         draws[start : start + count, unknown] = line[:, :1] + line[:, 1:] * x[unknown] + errors
         start += count
     return draws
-
-
-def _correlations(scores: Vector, draws: Vector) -> Vector:
-    """Pearson's r of the scores with every row; NaN where one of them is constant."""
-    a = scores - scores.mean()
-    b = draws - draws.mean(1, keepdims=True)
-    norms = np.sqrt((a @ a) * (b**2).sum(1))
-    found: Vector = np.divide(b @ a, norms, out=np.full(len(draws), np.nan), where=norms > 0)
-    return found

@@ -85,7 +85,6 @@ class LooProp(Method):
         self.rows, self.refine, self.backward, self.budget = rows, refine, backward, budget
 
     def passes(self, subject: Subject) -> float:
-        """The budget, or what rows and true values come to."""
         count, length = len(subject.features), subject.length
         if self.rows is None and self.refine is None:
             return min(count, passes_of(USUAL if self.budget is None else self.budget, count))
