@@ -14,8 +14,8 @@ def kernel_chances(players: int) -> Floats:
     """How likely sets of 1 to n - 1 players are under the Shapley kernel, by size: (n - 1,)."""
     sizes = np.arange(1, players)
     weights = 1.0 / (sizes * (players - sizes))  # C(n, s) sets of a size share the kernel's weight
-    chances: Floats = weights / weights.sum()
-    return chances
+    found: Floats = weights / weights.sum()
+    return found
 
 
 def kernel_sets(players: int, count: int, generator: np.random.Generator) -> Sets:
@@ -43,8 +43,8 @@ def constrained_least_squares(sets: Sets, gains: Floats, total: float) -> Floats
     reduced = design[:, :-1] - design[:, -1:]
     target = gains - equal * design.sum(1)
     others, *_ = np.linalg.lstsq(reduced, target, rcond=None)
-    scores: Floats = equal + np.append(others, -others.sum())
-    return scores
+    found: Floats = equal + np.append(others, -others.sum())
+    return found
 
 
 def kernel_shap(game: Game, players: int, *, samples: int, seed: int = 0) -> Floats:
@@ -71,5 +71,4 @@ def lime(game: Game, players: int, *, samples: int, width: float = 0.25, ridge: 
     centre, level = weights @ design / weights.sum(), weights @ values / weights.sum()
     moved = design - centre
     gram = moved.T @ (weights[:, None] * moved) + ridge * np.eye(players)
-    scores: Floats = np.linalg.solve(gram, moved.T @ (weights * (values - level)))
-    return scores
+    return np.linalg.solve(gram, moved.T @ (weights * (values - level)))

@@ -6,9 +6,9 @@ g is a smooth game fitted to sampled values (`smooth.py`), phi(g) is known in cl
 
     (z_i - mean over players of z) r(z) / (2 alpha),      r the odd part of v - g,
 
-over sets drawn as KernelSHAP draws them (Lundberg & Lee 2017; Covert & Lee 2021), alpha a constant of n. The sets over
-which that mean is taken are never those to which g was fitted (the sets are dealt out to folds), so that it is right on
-average whatever g is, and its spread says how wrong it may be. Sets of one player and of all but one are all asked.
+over sets drawn as KernelSHAP draws them (Lundberg & Lee 2017; Covert & Lee 2021), alpha a constant of n. The mean is
+never taken over the sets to which g was fitted (they are dealt out to folds), so that it is right on average whatever g
+is, and its spread shows how wrong it may be. Sets of one player and of all but one are all asked.
 """
 
 from dataclasses import dataclass
@@ -84,8 +84,7 @@ def inner_sets(players: int, count: int, generator: np.random.Generator) -> Sets
     chance = kernel_chances(players)[1:-1]
     sizes = generator.choice(np.arange(2, players - 1), size=count, p=chance / chance.sum())
     ranks = np.argsort(generator.random((count, players)), axis=1).argsort(axis=1)
-    sets: Sets = ranks < sizes[:, None]
-    return sets
+    return ranks < sizes[:, None]
 
 
 def _estimate(asked: _Asked, sizes: Floats) -> tuple[Floats, Floats]:
@@ -115,8 +114,8 @@ def _estimate(asked: _Asked, sizes: Floats) -> tuple[Floats, Floats]:
 
 
 def _centred(points: Floats) -> Floats:
-    centred: Floats = points - points.mean(1, keepdims=True)
-    return centred
+    found: Floats = points - points.mean(1, keepdims=True)
+    return found
 
 
 def _fit(asked: _Asked, chosen: NDArray[np.int64], sizes: Floats) -> SmoothGame:

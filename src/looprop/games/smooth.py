@@ -42,8 +42,8 @@ def signs(sets: Sets) -> Floats:
 
 def odd_product(left: Floats, right: Floats, theta: Floats) -> Floats:
     """sinh(sum of theta_i z_i z'_i) / sinh(sum of theta_i): (m, k) for signs (m, n) and (k, n)."""
-    covariance: Floats = np.sinh((left * theta) @ right.T) / np.sinh(theta.sum())
-    return covariance
+    found: Floats = np.sinh((left * theta) @ right.T) / np.sinh(theta.sum())
+    return found
 
 
 def shapley_of_odd_product(points: Floats, theta: Floats) -> Floats:
@@ -60,8 +60,8 @@ def shapley_of_odd_product(points: Floats, theta: Floats) -> Floats:
     for node, weight in zip(nodes, weights, strict=True):
         factors = 1.0 + rho * node
         total += weight * np.exp(np.log(factors).sum(1, keepdims=True)) / factors
-    shares: Floats = np.exp(np.log(np.cosh(theta)).sum()) / np.sinh(theta.sum()) * rho * total
-    return shares
+    found: Floats = np.exp(np.log(np.cosh(theta)).sum()) / np.sinh(theta.sum()) * rho * total
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +79,14 @@ class Smoothness:
     def covariance(self, left: Floats, right: Floats) -> Floats:
         """Of the odd game at signs (m, n) and (k, n): (m, k)."""
         linear = self.linear / self.theta.sum() * (left * self.theta) @ right.T
-        covariance: Floats = odd_product(left, right, self.theta) + linear
-        return covariance
+        found: Floats = odd_product(left, right, self.theta) + linear
+        return found
 
     def shapley(self, points: Floats) -> Floats:
         """The Shapley values of z -> covariance(z, point): (m, n)."""
         linear = 2.0 * self.linear / self.theta.sum() * points * self.theta
-        shares: Floats = shapley_of_odd_product(points, self.theta) + linear
-        return shares
+        found: Floats = shapley_of_odd_product(points, self.theta) + linear
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,19 +99,15 @@ class SmoothGame:
     left_out: Floats  # what each value would have been missed by, had it not been given
 
     def __call__(self, where: Floats) -> Floats:
-        found: Floats = self.smoothness.covariance(where, self.points) @ self.weights
-        return found
+        return self.smoothness.covariance(where, self.points) @ self.weights
 
     def shapley(self) -> Floats:
         """Its Shapley value, in closed form."""
-        shares: Floats = self.weights @ self.smoothness.shapley(self.points)
-        return shares
+        return self.weights @ self.smoothness.shapley(self.points)
 
 
 def fit(points: Floats, odd: Floats, smoothness: Smoothness, *, exact: int = 1) -> SmoothGame:
-    """The likeliest smooth game given its odd part (m,) at some points (m, n); the first `exact` of them hold without
-    noise.
-    """
+    """The likeliest smooth game given its odd part (m,) at points (m, n); the first `exact` hold without noise."""
     noise = np.full(len(points), smoothness.noise)
     noise[:exact] = 1e-9
     inverse = np.linalg.inv(smoothness.covariance(points, points) + np.diag(noise))
@@ -123,8 +119,8 @@ def importance_scale(sizes: Floats, *, least: float = 0.3) -> Floats:
     """theta up to a factor, from sizes of effects (n,): adds up to 1, and no player counts for nothing."""
     mean = sizes.mean()
     relative = sizes / mean if mean > 0 else np.ones_like(sizes)
-    scale: Floats = (relative + least) / (relative + least).sum()
-    return scale
+    found: Floats = (relative + least) / (relative + least).sum()
+    return found
 
 
 # ----- from a guess and a few values
@@ -132,8 +128,8 @@ def importance_scale(sizes: Floats, *, least: float = 0.3) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Likeliest:
-    """shares: (n,), which add up to the whole. errors: the standard deviation of each, by how badly the values that
-    were asked fitted the guess. evidence: the logarithm of how likely the guess makes these values, up to a constant.
+    """shares: (n,), which add up to the whole. errors: their standard deviations, by how badly the values that were
+    asked fitted the guess. evidence: the logarithm of how likely the guess makes these values, up to a constant.
     """
 
     shares: Floats
@@ -142,9 +138,7 @@ class Likeliest:
 
 
 def likeliest_of(guesses: Sequence[Floats], points: Floats, odd: Floats) -> Likeliest:
-    """The mean over guesses, each with the weight that its evidence gives it: guesses are parts as of
-    `likeliest_shares`, all equally likely before any value is known.
-    """
+    """The mean over guesses (parts as of `likeliest_shares`), each with the weight that its evidence gives it."""
     found = [likeliest_shares(parts, points, odd) for parts in guesses]
     evidence = np.array([each.evidence for each in found])
     best = float(evidence.max())
@@ -191,5 +185,5 @@ def prior_variance(theta: Floats) -> Floats:
     factors = 1.0 + rho * np.outer(nodes, nodes)[:, :, None]  # (k, k, n)
     others = np.exp(np.log(factors).sum(-1, keepdims=True)) / factors
     integral = np.einsum("a,b,abn->n", weights, weights, others)
-    variance: Floats = np.exp(np.log(np.cosh(theta)).sum()) / np.sinh(theta.sum()) * rho * integral
-    return variance
+    found: Floats = np.exp(np.log(np.cosh(theta)).sum()) / np.sinh(theta.sum()) * rho * integral
+    return found

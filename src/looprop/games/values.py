@@ -36,8 +36,8 @@ def all_sets(players: int) -> Sets:
     [[0, 0], [1, 0], [0, 1], [1, 1]]
     """
     numbers = np.arange(2**players)[:, None]
-    sets: Sets = (numbers >> np.arange(players)[None]) & 1 == 1
-    return sets
+    found: Sets = (numbers >> np.arange(players)[None]) & 1 == 1
+    return found
 
 
 def exact_shapley(values: Floats) -> Floats:
@@ -108,15 +108,15 @@ def _marginals(game: Game, players: int, orders: list[NDArray[np.int64]]) -> Flo
 def first_marginals(game: Game, players: int) -> Floats:
     """What each player is worth alone: v({i}) - v({})."""
     values = game(np.concatenate([np.zeros((1, players), dtype=bool), np.eye(players, dtype=bool)]))
-    alone: Floats = values[1:] - values[0]
-    return alone
+    found: Floats = values[1:] - values[0]
+    return found
 
 
 def last_marginals(game: Game, players: int) -> Floats:
     """What is lost when each player leaves: v(N) - v(N - i), leave-one-out."""
     values = game(np.concatenate([np.ones((1, players), dtype=bool), ~np.eye(players, dtype=bool)]))
-    lost: Floats = values[0] - values[1:]
-    return lost
+    found: Floats = values[0] - values[1:]
+    return found
 
 
 def pair_interactions(game: Game, players: int, pairs: Sequence[Pair]) -> Floats:
@@ -126,8 +126,8 @@ def pair_interactions(game: Game, players: int, pairs: Sequence[Pair]) -> Floats
     for row, pair in enumerate(pairs):
         without[row, list(pair)] = False
     both = game(np.ones((1, players), dtype=bool))[0] - game(without)
-    joint: Floats = np.array([lost[i] + lost[j] for i, j in pairs]) - both
-    return joint
+    found: Floats = np.array([lost[i] + lost[j] for i, j in pairs]) - both
+    return found
 
 
 def candidate_pairs(scores: Floats, most: int) -> list[Pair]:

@@ -1,9 +1,7 @@
 """How well scores agree with a reference, leave-one-out or Shapley values: correlations between two maps over the same
-features, and the metrics loo-r, loo-spearman, loo-kendall and shapley-r, shapley-spearman, shapley-kendall, each with
-and without special tokens; loo-sign and shapley-sign.
+features, and the metrics made of them.
 
-NaN stands for "undefined": fewer than 3 features, or one of the maps constant (up to rounding). It is never replaced by
-0.
+NaN stands for "undefined": fewer than 3 features, or one of the maps constant up to rounding. It is never replaced.
 """
 
 import math
@@ -78,8 +76,7 @@ def kendall(a: ArrayLike, b: ArrayLike) -> float:
 def sign_agreement(scores: ArrayLike, reference: ArrayLike) -> float:
     """The share of features whose score has the sign of the reference, among those whose reference is not 0.
 
-    A score of 0 agrees with nothing. All-positive scores reach the share of positive references: compare with that, not
-    with 0.5.
+    A score of 0 agrees with nothing. All-positive scores reach the share of positive references, not 0.5.
 
     >>> sign_agreement([1, -1, 0, 5], [2, 3, 4, 0])
     0.3333333333333333
@@ -198,8 +195,8 @@ def _centred_unit(values: Vector) -> Vector | None:
     if spread <= ROUNDING:
         return None
     centred = centred / spread
-    unit: Vector = centred / np.sqrt(centred @ centred)
-    return unit
+    found: Vector = centred / np.sqrt(centred @ centred)
+    return found
 
 
 # ----- the metrics of these numbers

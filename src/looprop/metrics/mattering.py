@@ -1,5 +1,4 @@
-"""Does any feature matter? Where a reference says of every feature that it changes next to nothing, a correlation with
-it is made of noise, and what there is to say is that nothing matters by itself.
+"""Does any feature matter? Where a reference gives every feature next to no effect, r to it is made of noise.
 
     largest share = max over features i of |effect_i| / |f(x) - f(nothing)|
 

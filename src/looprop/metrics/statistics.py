@@ -1,7 +1,6 @@
 """How sure a mean over examples is, and whether one method beats another on the same examples.
 
-Undefined values (NaN) are dropped and counted, never replaced. All random numbers come from a seed, so every result can
-be repeated.
+Undefined values (NaN) are dropped and counted, never replaced. All random numbers come from a seed.
 """
 
 import math
@@ -113,7 +112,7 @@ def bootstrap_mean(
         means = np.concatenate([defined[places].mean(axis=1) for places in drawn])
         tail = (1 - confidence) / 2
         tails = (tail, 1 - tail) if interval == "percentile" else _bca_tails(defined, means, tail)
-        low, high = (float(bound) for bound in np.quantile(means, tails))
+        low, high = np.quantile(means, tails).tolist()
     undefined = len(everything) - len(defined)
     return Estimate(mean, low, high, len(defined), undefined, confidence, interval, resamples, seed)
 
@@ -163,18 +162,17 @@ def paired_test(
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Holm's (1979) step-down correction of p-values for many comparisons.
+    """Holm's (1979) step-down correction of p-values for many comparisons. NaN stays NaN and is not counted in m.
 
     With sorted p_(1) <= ... <= p_(m):  adjusted p_(i) = max over j <= i of (m - j + 1) p_(j), at most 1.
     Rejecting where the adjusted p is at most alpha keeps the chance of any false claim at most alpha.
-    NaN stays NaN and is not counted in m.
 
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]
     """
     raw = _values("p_values", p_values)
-    if np.any((raw < 0) | (raw > 1)):
-        raise InputError(f"p-values must lie between 0 and 1, got {raw[(raw < 0) | (raw > 1)][0]}")
+    if (wrong := (raw < 0) | (raw > 1)).any():
+        raise InputError(f"p-values must lie between 0 and 1, got {raw[wrong][0]}")
     adjusted = np.full(len(raw), math.nan)
     order = np.argsort(raw, kind="stable")[: int((~np.isnan(raw)).sum())]  # NaN sorts last
     factors = np.arange(len(order), 0, -1)

@@ -1,12 +1,9 @@
 """What scores say of sets of features, against what the model does without them: the metrics sensitivity and
 infidelity. Both look at the same random sets, drawn once per text; what always stays is in none of them.
 
-Sensitivity-n (Ancona et al., ICLR 2018): over sets S of n features, the correlation of what the scores say with what
-happens,
+Sensitivity-n (Ancona et al., ICLR 2018), here as a mean over the sizes n of a fixed ladder, over sets S of n features:
 
     r_S ( sum over i in S of R_i ,  f(x) - f(x without S) )
-
-here its mean over the sizes n of a fixed ladder.
 
 Infidelity (Yeh et al., NeurIPS 2019), with removals for perturbations: I is the indicator of S,
 

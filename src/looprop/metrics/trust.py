@@ -64,9 +64,8 @@ def places_to_check(
     """Whose true values to compute so that `count` are known: (n,), in order of position.
 
     Of eight, up to two are features that stand apart, four those of the largest scores, and the rest is drawn by lot
-    from all others, each as likely as another: what the largest scores say of the small ones would be a guess. What is
-    `known` already counts, but half of `count`, and four at least, are computed whatever is known: a method knows what
-    it chose itself. The lot depends on the seed and on the number of features alone.
+    from all others. What is `known` already counts, but half of `count`, and four at least, are computed whatever is
+    known: a method knows what it chose itself. The lot depends on the seed and on the number of features alone.
 
     >>> places_to_check([9, 0, 0, -4, 0, 3, 0, 0, 0], 4, apart=[0]).tolist()
     [0, 3, 4, 5]
@@ -75,9 +74,8 @@ def places_to_check(
     if count < LEAST:
         raise InputError(f"a check needs at least {LEAST} true values, got {count}")
     chosen = {int(i): None for i in known}
-    drawn = max(1, count // 4)
+    drawn, largest_share = max(1, count // 4), count // 2
     special = list(apart)[:drawn]
-    largest_share = count // 2
     if chosen:
         count = max(count, len(chosen) + max(largest_share, LEAST) + len(set(special) - chosen.keys()))
     if count >= len(values):
@@ -104,8 +102,7 @@ def estimate_r(
     >>> round(full.r, 4), full.low == full.high == full.r, full.exact
     (0.9621, True, True)
     """
-    shown = finite_vector("scores", scores)
-    truth = finite_vector("values", values)
+    shown, truth = finite_vector("scores", scores), finite_vector("values", values)
     where = np.asarray(places, dtype=np.int64)
     if truth.shape != where.shape:
         raise InputError(f"there must be one value per place, got {len(truth)} for {len(where)}")
@@ -125,8 +122,8 @@ def estimate_r(
         return Trust(math.nan, math.nan, math.nan, len(where), exact=False)
     tail = (1 - CONFIDENCE) / 2
     ends = np.arctanh(np.clip(np.quantile(found, [tail, 0.5, 1 - tail]), -1 + 1e-9, 1 - 1e-9))
-    low, middle, high = np.tanh(ends[1] + STRETCH * (ends - ends[1]))
-    return Trust(float(middle), float(low), float(high), len(where), exact=False)
+    low, middle, high = np.tanh(ends[1] + STRETCH * (ends - ends[1])).tolist()
+    return Trust(middle, low, high, len(where), exact=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -82,16 +82,14 @@ class FirstEstimate:
     @property
     def felt(self) -> Scores:
         """How much of each removal is felt in all: the sum over rows of |effect(j, i)|, however much of it cancels."""
-        felt: Scores = self.effect.abs().sum(0).cpu().numpy()
-        return felt
+        return self.effect.abs().sum(0).cpu().numpy()
 
     def order(self) -> Places:
         """Whose true value is worth most: the read-out's, then those that are felt most; ties by position.
 
         What cancels in the estimate does not cancel in its error.
         """
-        order: Places = np.lexsort((np.arange(len(self.scores)), -self.felt, ~self.reads))
-        return order
+        return np.lexsort((np.arange(len(self.scores)), -self.felt, ~self.reads))
 
     def leaning(self) -> Scores:
         """The estimates, each moved the way that all removals go together, by its share of what is felt.
@@ -171,8 +169,7 @@ def true_values(value: SetFunction, which: Places) -> Scores:
     count = len(value.subject.features)
     keep = np.ones((len(which), count), dtype=bool)
     keep[np.arange(len(which)), which] = False
-    truth: Scores = value.subject.output - value(keep)
-    return truth
+    return value.subject.output - value(keep)
 
 
 # ----- where a budget goes
@@ -235,8 +232,7 @@ def _on_true_values(subject: Subject, value: SetFunction, first: FirstEstimate, 
 
 def _first_token(first: FirstEstimate) -> NDArray[np.bool_]:
     """Which feature holds the first token of a decoder: a sink of attention, where a linear view fails most."""
-    held: NDArray[np.bool_] = first.member[:, 0].cpu().numpy()
-    return held
+    return first.member[:, 0].cpu().numpy()
 
 
 def _on_whole_variants(subject: Subject, first: FirstEstimate) -> Spent:
