@@ -1,6 +1,4 @@
-"""Plain data for pages, terminals and figures: strips of features with their scores, tables of cells; and the format of
-numbers and texts in them.
-"""
+"""Plain data for pages, terminals and figures: strips of features, tables of cells, and the format of numbers."""
 
 import math
 import unicodedata
@@ -14,10 +12,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PatchedImage:
-    """An image in patches.
-
-    png: its file in base64. rows, columns: of the patches, from the top left. wide, high: the share of the image that
-    they cover. cells: the patches of each feature, by number.
+    """An image in base64 and its patches: their rows and columns from the top left, the share of its width and height
+    that they cover, and the cells of each feature, by number.
     """
 
     png: str
@@ -35,10 +31,8 @@ class PatchedImage:
 
 @dataclass(frozen=True)
 class Mark:
-    """One feature of a strip, ready to be drawn: see `Strip`.
-
-    fraction: its place on the colour scale in [-1, 1], None for a feature without colour (outside the scale, NaN).
-    tip: its score, on hover.
+    """One feature of a `Strip`, ready to be drawn. fraction: its place on the colour scale in [-1, 1], None for one
+    without colour (outside the scale, NaN). tip: its score, on hover.
     """
 
     text: str
@@ -54,15 +48,12 @@ class Mark:
 class Strip:
     """Features in order of position, one score each.
 
-    special: features that the tokenizer added, shown in a quieter way.
-    joined: no space before this feature (a piece that continues a word). breaks: line breaks before each feature.
-    outside_scale: shown, but without a say in the colour scale (the first token of a language model is an attention
-        sink).
-    known: true leave-one-out by feature, where some was computed to check the scores; verdict: what they say of r.
-    name: the method; facts: what is printed beside it; r, r_shapley: its correlations with leave-one-out and with the
-        Shapley value, None where not known. removal: how that leave-one-out removes, where another than the method's.
-    alike: its scores are in the unit of the target, as those of other methods are.
-    picture: what features are patches of, if they are.
+    special: features that the tokenizer added, shown in a quieter way. joined: no space before this feature (a piece
+    that continues a word). breaks: line breaks before each feature. outside_scale: shown, but without a say in the
+    colour scale (attention sinks). known: true leave-one-out by feature, where some was computed to check the scores;
+    verdict: what they say of r. name: the method; facts: what is printed beside it; r, r_shapley: its correlations with
+    leave-one-out and with the Shapley value. removal: how that leave-one-out removes, where otherwise than the method.
+    alike: its scores are in the unit of the target. picture: what features are patches of, if they are.
     """
 
     features: Sequence[str]
@@ -88,7 +79,6 @@ class Strip:
         return max(inside, default=0.0)
 
     def marks(self) -> list[Mark]:
-        """All features, ready to be drawn."""
         full, marks = self.scale, []
         for i, (feature, score) in enumerate(zip(self.features, self.scores, strict=True)):
             fraction = max(-1.0, min(1.0, score / full)) if full > 0 else 0.0
@@ -100,13 +90,12 @@ class Strip:
         return marks
 
     def _tip(self, index: int) -> str:
-        score = number(self.scores[index])
+        tip = number(self.scores[index])
         if self.picture is not None:
-            tip = f"patch {self.features[index]}: {score}"
-        elif index in self.outside_scale:
-            tip = f"{score} (outside the colour scale)"
+            tip = f"patch {self.features[index]}: {tip}"
         else:
-            tip = f"{score} · position {index + 1} of {len(self.features)}"
+            outside = index in self.outside_scale
+            tip += " (outside the colour scale)" if outside else f" · position {index + 1} of {len(self.features)}"
         return tip + (f" · true value {number(self.known[index])}" if index in self.known else "")
 
     def strongest_first(self) -> list[int]:
@@ -117,10 +106,8 @@ class Strip:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    bars: on pages each number is also drawn from zero, on the column's own scale; tip: explains the heading;
-    order: "ascending" or "descending" if the rows come sorted by this column; under: small below the heading, on pages.
+    """A column of a table. bars: on pages each number is also drawn from zero, on the column's own scale; tip: explains
+    the heading; order: "ascending" or "descending" if rows come sorted by it; under: small below the heading, on pages.
     """
 
     name: str

@@ -1,6 +1,4 @@
-"""The parts of pages and notebook output: style and script, header, cards, facts, coloured features, tables with bars,
-heat maps. Nothing comes from the network.
-"""
+"""The parts of pages and notebook output. Nothing comes from the network."""
 
 import html
 import math
@@ -15,6 +13,9 @@ from looprop.display.data import VISIBLE, Cell, Column, Mark, aligned, spans, te
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 SHORT = 26
 """Names of so many characters stay on one line."""
+# Check boxes, so that they work without a script: one merges the pieces of words, one colours all methods on one scale.
+WORD_SWITCH = '<label class="switch"><input type="checkbox" class="word-switch">Whole words</label>'
+SCALE_SWITCH = '<label class="switch"><input type="checkbox" class="scale-switch">One scale for all</label>'
 
 
 def escape(text: str) -> str:
@@ -28,7 +29,6 @@ def escape(text: str) -> str:
 
 @cache
 def style() -> str:
-    """The style sheet, with the colours of the scale filled in."""
     text = asset("looprop.css")
     for name, scale in (("light", LIGHT), ("dark", DARK)):
         for part in ("negative", "zero", "positive", "text"):
@@ -38,7 +38,6 @@ def style() -> str:
 
 @cache
 def asset(name: str) -> str:
-    """A style sheet or script of the pages."""
     return files("looprop.display").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -56,7 +55,7 @@ def page(
     switch, `scales` that of one colour scale, `more` the style and script of that name to those of every page.
     """
     own_style, own_script = (asset(f"{more}.css"), asset(f"{more}.js")) if more else ("", "")
-    switch = (word_switch() if words else "") + (scale_switch() if scales else "")
+    switch = (WORD_SWITCH if words else "") + (SCALE_SWITCH if scales else "")
     below = f'<p class="subtitle">{escape(subtitle)}</p>' if subtitle else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -102,18 +101,7 @@ def meanings(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def paragraph(text: str) -> str:
-    """A paragraph of plain text."""
     return f"<p>{escape(text)}</p>"
-
-
-def word_switch() -> str:
-    """Merges the pieces of words; a check box, so that it works without a script."""
-    return '<label class="switch"><input type="checkbox" class="word-switch">Whole words</label>'
-
-
-def scale_switch() -> str:
-    """Colours all methods on one scale; a check box too."""
-    return '<label class="switch"><input type="checkbox" class="scale-switch">One scale for all</label>'
 
 
 def folded(body: str, said: str) -> str:
@@ -133,8 +121,8 @@ def table(
 ) -> str:
     """A table; a string cell is plain text, a `Cell` a number; `strong` rows are set in bold.
 
-    keys: names of features, one per row, by which the script links it to their marks in a text or picture; lines: of
-    lines of a chart. stacked: in a narrow window each row is a block of its own, for rows of sentences.
+    keys: names of features, one per row, which the script links to their marks in a text or picture; lines: of lines of
+    a chart. stacked: in a narrow window each row is a block of its own.
     """
     numeric = [any(isinstance(row[j], Cell) for row in rows) for j in range(len(columns))]
     head = ""
@@ -189,8 +177,8 @@ def heat_table(
 ) -> str:
     """A heat map with its numbers: values[i][j] coloured on scale j (the largest magnitude of the column unless given).
 
-    uncoloured: rows that are shown without colour and have no say in the scale. key: the first letter of the features'
-    names, where rows are features that are marked elsewhere.
+    uncoloured: rows without colour and without a say in the scale. key: the first letter of the features' names, where
+    rows are features that are marked elsewhere.
     """
     if scales is None:
         kept = [row for i, row in enumerate(values) if i not in uncoloured] or [[math.nan] * len(columns)]

@@ -1,7 +1,7 @@
 """A prompt as it was laid out, coloured by what each of its parts does to the answer beside it: page and notebook.
 
-The page holds the matrix of features by answer tokens: a click on a token of the answer recolours the prompt, a click
-on a part of the prompt shows which tokens it speaks for. Without its script it shows the whole answer.
+A click on a token of the answer recolours the prompt, a click on a part of the prompt shows which tokens it speaks for.
+Without its script the page shows the whole answer.
 """
 
 import html
@@ -50,9 +50,8 @@ class PromptView:
 
     text: the prompt as the model got it. spans: of each feature, its characters in it. names: what lists call each.
     scores: one row per feature with one number per answer token, or a single number where only the whole is known.
-    answer: the tokens. turns, documents: where they stand; outside of all turns is the template.
-    effects: are scores what the log-probability loses when the feature goes? Only then a probability without it is
-        shown. notes: what there is to say of some features, by number.
+    turns, documents: where they stand; outside of all turns is the template. effects: scores are what the
+    log-probability loses when the feature goes, so that a probability without it is shown. notes: by feature.
     """
 
     text: str
@@ -67,11 +66,9 @@ class PromptView:
     notes: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not len(self.spans) == len(self.names) == len(self.scores):
-            raise InputError(
-                f"every feature needs a span, a name and scores: got {len(self.spans)}, {len(self.names)} and "
-                f"{len(self.scores)}"
-            )
+        spans, names, scores = map(len, (self.spans, self.names, self.scores))
+        if not spans == names == scores:
+            raise InputError(f"every feature needs a span, a name and scores: got {spans}, {names} and {scores}")
         if wrong := {len(row) for row in self.scores} - {1, len(self.answer)}:
             raise InputError(
                 f"a feature has one score per answer token ({len(self.answer)}) or a single one, got {sorted(wrong)[0]}"
@@ -84,7 +81,6 @@ class PromptView:
 
     @property
     def totals(self) -> list[float]:
-        """The score of each feature for the whole answer."""
         return [math.fsum(row) if all(map(math.isfinite, row)) else math.nan for row in self.scores]
 
     @property
@@ -167,7 +163,7 @@ def prompt_page(title: str, view: PromptView, *, subtitle: str = "", footer: str
 
 def prompt_frame(title: str, view: PromptView, *, subtitle: str = "", height: int = FRAME_HEIGHT) -> str:
     """The page for a notebook cell, in a frame of its own: no style goes in or out, and its script touches nothing.
-    The frame says how high it would like to be, and is told the notebook's theme. height: in pixels, at first.
+    height: in pixels, until the frame asks for another.
     """
     inside = html.escape(prompt_page(title, view, subtitle=subtitle, framed=True), quote=True)
     return (
@@ -193,13 +189,12 @@ def _segments(view: PromptView) -> Iterator[_Segment]:
     features = [span or (0, 0) for span in view.spans]
     turns, documents = ([(s.start, s.stop) for s in kind] for kind in (view.turns, view.documents))
     borders = {0, len(view.text)}.union(*(set(span) for span in (*features, *turns, *documents)))
-    ends = sorted(border for border in borders if 0 <= border <= len(view.text))
-    for start, stop in pairwise(ends):
-        yield _Segment(start, stop, *(_holder(spans, start) for spans in (turns, documents, features)))
 
+    def holder(spans: Sequence[Span], place: int) -> int | None:
+        return next((i for i, (start, stop) in enumerate(spans) if start <= place < stop), None)
 
-def _holder(spans: Sequence[Span], place: int) -> int | None:
-    return next((i for i, (start, stop) in enumerate(spans) if start <= place < stop), None)
+    for start, stop in pairwise(sorted(border for border in borders if 0 <= border <= len(view.text))):
+        yield _Segment(start, stop, holder(turns, start), holder(documents, start), holder(features, start))
 
 
 def _prompt(view: PromptView) -> str:

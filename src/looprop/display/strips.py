@@ -7,6 +7,8 @@ from functools import partial
 
 from looprop.display.data import Cell, Column, Strip, agreements, aligned, number, visible
 from looprop.display.html import (
+    SCALE_SWITCH,
+    WORD_SWITCH,
     card,
     coloured_text,
     escape,
@@ -16,9 +18,7 @@ from looprop.display.html import (
     heat_table,
     page,
     paragraph,
-    scale_switch,
     table,
-    word_switch,
 )
 
 FEW = 30
@@ -116,9 +116,7 @@ def _strip_and_legend(shown: Strip, key: str, *, small: bool = False) -> str:
 def explanation_page(
     title: str, view: View, *, subtitle: str = "", note: str = "", footer: str = "", more: str = ""
 ) -> str:
-    """The page of one explanation: facts, coloured text, legend, table of features. note: a sentence below them; more:
-    further sections.
-    """
+    """The page of one explanation. note: a sentence below the facts; more: further sections."""
     body = card(_facts_and_note(view, note) + _both(view, _strip_and_legend)) + more
     body += card(_both(view, feature_table), title="Features by strength")
     return page(title, body, subtitle=subtitle, words=view.words is not None, footer=footer)
@@ -126,7 +124,7 @@ def explanation_page(
 
 def explanation_fragment(title: str, view: View, *, note: str = "", plain: str = "") -> str:
     """One explanation for a notebook cell. plain: what stands there where no script runs."""
-    switch = f"<p>{word_switch()}</p>" if view.words else ""
+    switch = f"<p>{WORD_SWITCH}</p>" if view.words else ""
     text = _both(view, partial(_strip_and_legend, small=True))
     return fragment(f"<h2>{escape(title)}</h2>{_facts_and_note(view, note)}{text}{switch}", plain=plain)
 
@@ -178,9 +176,7 @@ def comparison_page(
     footer: str = "",
     more: str = "",
 ) -> str:
-    """One card per text: its methods side by side, and a heat map of features by methods. notes: sentences above;
-    more: further sections.
-    """
+    """One card per text: its methods side by side, and a heat map of features by methods. notes: sentences above."""
     body = card("".join(map(paragraph, notes))) if notes else ""
     for views in groups:
         own = card(comparison(views))
@@ -196,9 +192,8 @@ def comparison_page(
 
 
 def comparison_fragment(groups: Sequence[Sequence[View]], *, notes: Sequence[str] = (), plain: str = "") -> str:
-    """Several explanations for a notebook cell."""
     has_words = any(view.words is not None for views in groups for view in views)
-    switches = (word_switch() if has_words else "") + (scale_switch() if any(len(v) > 1 for v in groups) else "")
+    switches = (WORD_SWITCH if has_words else "") + (SCALE_SWITCH if any(len(v) > 1 for v in groups) else "")
     body = "".join(map(paragraph, notes))
     body += "".join(f'<div class="linking">{comparison(views)}</div>' for views in groups)
     body += f"<p>{switches}</p>" if switches else ""

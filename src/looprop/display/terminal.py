@@ -59,7 +59,6 @@ def bar(fraction: float | None, *, colour: bool, width: int = 10) -> Text:
 
 
 def feature_table(shown: Strip, *, colour: bool, limit: int = 12) -> RenderableType:
-    """The strongest features with their scores and bars."""
     grid = _grid("feature", "score", "", *(["true value"] if shown.known else []))
     largest, marks = max(map(abs, shown.known.values()), default=0.0), shown.marks()
     for index in shown.strongest_first()[:limit]:

@@ -88,7 +88,6 @@ def inner_sets(players: int, count: int, generator: np.random.Generator) -> Sets
 
 
 def _estimate(asked: _Asked, sizes: Floats) -> tuple[Floats, Floats]:
-    """Shares and their standard errors."""
     count, players = asked.points.shape
     chance = kernel_chances(players)
     kinds = np.arange(1, players)

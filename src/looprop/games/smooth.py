@@ -102,7 +102,6 @@ class SmoothGame:
         return self.smoothness.covariance(where, self.points) @ self.weights
 
     def shapley(self) -> Floats:
-        """Its Shapley value, in closed form."""
         return self.weights @ self.smoothness.shapley(self.points)
 
 

@@ -44,9 +44,8 @@ def read_data(
     """A data set by name, or the texts of a file (.txt, .csv, .tsv, .jsonl, .parquet); `limit` examples of it drawn by
     `seed`.
 
-    data: "demo", "sst2", "imdb", or a file. split: the part of a named data set, as in `load_dataset`.
-    column: the column of the texts in a file, as in `read_texts`.
-    also: what the caller takes beside these, for the error of an unknown name.
+    data: "demo", "sst2", "imdb", or a file. split: the part of a named data set, as in `load_dataset`. column: of the
+    texts in a file, as in `read_texts`. also: what the caller takes beside these, for the error of an unknown name.
 
     >>> read_data("demo", limit=2).title
     'demo/all (subset: 2 of 24)'
@@ -78,15 +77,14 @@ def check_options(data: str | Path, *, split: str | None, column: str | None) ->
 
 
 def demo_sentences() -> Dataset:
-    """The 24 demo sentences, without labels: short, written for this project, each with what makes it hard (negation,
-    contrast, irony and so on), its kind, with which its id begins.
+    """The 24 demo sentences, without labels: each id begins with what makes it hard (negation, contrast, irony ...).
 
     >>> len(demo_sentences())
     24
     """
     with as_file(files("looprop") / "assets" / "demo.jsonl") as path:
-        rows = [row for _, row in read_rows(path, columns=("id", "text", "kind"))]
-    return make_dataset(DEMO, "all", [Example(row["id"], row["text"]) for row in rows])
+        found = [Example(row["id"], row["text"]) for _, row in read_rows(path, columns=("id", "text", "kind"))]
+    return make_dataset(DEMO, "all", found)
 
 
 def load_dataset(
@@ -144,11 +142,10 @@ def _example(place: str, identifier: str, row: dict[str, Any], text_column: str)
 
 def data_folder(folder: str | Path | None = None) -> Path | None:
     """The folder given, else that of LOOPROP_DATA, else None."""
-    given = folder or os.environ.get("LOOPROP_DATA") or None
-    if given is None:
+    given = folder or os.environ.get("LOOPROP_DATA")
+    if not given:
         return None
-    path = Path(given).expanduser()
-    if not path.is_dir():
+    if not (path := Path(given).expanduser()).is_dir():
         raise DataError(f"{path}: no such folder; {FOLDER_HINT}")
     return path
 

@@ -39,7 +39,6 @@ class Dataset:
 
     @property
     def texts(self) -> list[str]:
-        """The texts alone."""
         return [example.text for example in self.examples]
 
     @property

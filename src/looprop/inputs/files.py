@@ -200,7 +200,6 @@ class Unpacked(io.RawIOBase):
 
 
 def check_unpacked(path: Path, count: int) -> None:
-    """Raise where a file has unpacked to too much."""
     UNPACKED_BYTES.check(count, f"{path} unpacks to too much", DataError)
 
 

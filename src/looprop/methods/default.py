@@ -24,10 +24,7 @@ class DefaultMethodWarning(UserWarning):
 
 def by_default(run: Callable[[Method], Result]) -> tuple[Result, Mapping[str, str]]:
     """What the default gives; where it refuses the model, what the next method gives, with a warning; and the reasons,
-    by method.
-
-    Only refusals of the method are met in this way. A wrong target, or a model that does not answer as it should, is as
-    wrong for the next one, and raises there.
+    by method. A wrong target, or a model that does not answer as it should, is as wrong for the next one, and raises.
     """
     refused: dict[str, str] = {}
     name = DEFAULT

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from looprop.errors import InputError, RuleError
+from looprop.errors import InputError, LoopropError, RuleError
 from looprop.games.smooth import likeliest_of, signs
 from looprop.games.values import all_sets, exact_shapley, first_marginals, last_marginals
 from looprop.methods.attnlrp import AttnLRP
-from looprop.methods.base import Attribution
+from looprop.methods.base import Attribution, Method
 from looprop.methods.looprop.method import LooProp
 from looprop.methods.parts.players import GameMethod, Keep, Players, whole_number
 from looprop.models.adapter import Removal
@@ -52,17 +52,11 @@ class Purse:
     spent: dict[str, float] = field(default_factory=dict)
 
     def buy(self, what: str, cost: float) -> bool:
-        """Pay, if there is enough."""
         if cost > self.left + 1e-9:
             return False
         self.left -= cost
         self.spent[what] = self.spent.get(what, 0.0) + cost
         return True
-
-    def refund(self, what: str, cost: float) -> None:
-        """Take back what was not to be had."""
-        self.left += cost
-        del self.spent[what]
 
 
 class FastShapley(GameMethod):
@@ -110,7 +104,6 @@ class FastShapley(GameMethod):
 def _estimate(
     subject: Subject, players: Players, purse: Purse, generator: np.random.Generator
 ) -> tuple[Floats, Floats, dict[str, Any]]:
-    """Shares, their errors and details."""
     count = len(players)
     single, nobody = np.eye(count, dtype=bool), np.zeros((1, count), dtype=bool)
     purse.buy("nothing", float(players.set_cost(nobody)[0]) + players.shared_cost)
@@ -144,22 +137,21 @@ def _views(subject: Subject, players: Players, purse: Purse) -> tuple[dict[str, 
     alone, everyone = (float(players.set_cost(sets).sum()) for sets in (single, ~single))
     if everyone <= RELEVANCE + FOR_TRUE_VALUES and purse.buy("both ends", alone + everyone):
         return {"alone": first_marginals(players, count), "leave-one-out": last_marginals(players, count)}, said
-    if purse.buy("relevance", RELEVANCE):
+
+    def through_the_model(name: str, method: Method, refusal: type[LoopropError]) -> None:
+        if purse.left < RELEVANCE - 1e-9:
+            return
         try:
-            (found,) = AttnLRP().attribute([subject])
-            views["relevance"] = found.scores[players.players]
-        except RuleError as error:
-            purse.refund("relevance", RELEVANCE)
-            said["without"] = f"relevance: {error}"
+            views[name] = method.attribute([subject])[0].scores[players.players]
+            purse.buy(name, RELEVANCE)
+        except refusal as error:
+            said["without"] = f"{name}: {error}"
+
+    through_the_model("relevance", AttnLRP(), RuleError)
     if purse.buy("alone", alone):
         views["alone"] = first_marginals(players, count)
     if "alone" in views and min(FOR_TRUE_VALUES, purse.left) < everyone and players.value.removal == "attention-mask":
-        try:
-            if purse.buy("first order", RELEVANCE):
-                views["first order"] = LooProp(rows=0).attribute([subject])[0].scores[players.players]
-        except InputError as error:
-            purse.refund("first order", RELEVANCE)
-            said["without"] = f"first order: {error}"
+        through_the_model("first order", LooProp(rows=0), InputError)
     return views, said
 
 

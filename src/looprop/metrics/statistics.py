@@ -66,7 +66,6 @@ class PairedTest:
 
     @property
     def count(self) -> int:
-        """The pairs that were used."""
         return self.wins + self.ties + self.losses
 
 

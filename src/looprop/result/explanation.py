@@ -71,7 +71,6 @@ class Check:
 
     @property
     def known(self) -> dict[int, float]:
-        """Leave-one-out by feature."""
         return dict(zip(self.places, self.values, strict=True))
 
     @property
@@ -215,7 +214,6 @@ class Explanation(Result):
         return rows
 
     def page(self) -> str:
-        """A page of HTML."""
         if has_prompt(self):
             return prompt_html(self)
         about = {"subtitle": subtitle_of(self), "note": note_of(self), "footer": footer_of(self)}
@@ -256,7 +254,6 @@ class Explanations(list[Explanation], Result):
         return [compared(group, models=len({e.model for e in self}) > 1) for group in groups.values()]
 
     def notes(self) -> list[str]:
-        """What a reader of the comparison must know."""
         said = []
         if any(map(nothing_matters, self)):
             said.append("No single feature matters here by itself: r to leave-one-out is made of noise.")
@@ -266,12 +263,10 @@ class Explanations(list[Explanation], Result):
         return said
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
         return {"schema": self.SCHEMA, "version": self.VERSION, "explanations": [e.to_dict() for e in self]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], **apart: Any) -> Self:
-        """The inverse of `to_dict`."""
         check_schema(data, cls.SCHEMA, cls.VERSION)
         if not isinstance(data.get("explanations"), list):
             raise DataError("a list of explanations lacks 'explanations'")
@@ -282,7 +277,6 @@ class Explanations(list[Explanation], Result):
         return [{"explanation": i, "method": e.method, **row} for i, e in enumerate(self) for row in e.records()]
 
     def page(self) -> str:
-        """A page of HTML."""
         texts, models = self._each("text"), self._each("model")
         text = shortened(texts[0]) if len(texts) == 1 else f"{len(texts)} texts"
         subtitle = ": ".join(filter(None, (", ".join(filter(None, models)), text)))

@@ -51,7 +51,6 @@ class ExplanationMatrix(Result):
 
     @property
     def features(self) -> list[str]:
-        """The names of the rows."""
         return self.explanation.features
 
     @property
@@ -86,7 +85,6 @@ class ExplanationMatrix(Result):
         return [{"feature": feature, **dict(enumerate(row)), "sum": total} for feature, row, total in rows]
 
     def page(self) -> str:
-        """The page of the prompt beside its answer."""
         if not has_prompt(self.explanation):
             raise InputError("the page needs an answer: make one with m.answer or m.context, or save as .json")
         return prompt_html(self.explanation, self.matrix.tolist())

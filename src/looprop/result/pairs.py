@@ -102,7 +102,6 @@ class Interactions(Result):
         return _relation(self[i, j], self.together(i, j))
 
     def records(self) -> list[Record]:
-        """One row per pair, in the order of the pairs."""
         rows: list[Record] = []
         for (i, j), value in zip(self.pairs, self.values.tolist(), strict=True):
             row = {"first": self.features[i], "second": self.features[j], "interaction": value}
@@ -113,7 +112,6 @@ class Interactions(Result):
         return rows
 
     def page(self) -> str:
-        """A page of HTML."""
         return page(f"{self.label}: pairs", interactions_card(self, with_facts=True), subtitle=self.text[:160])
 
     def table(self, count: int = SHOWN) -> tuple[list[Column], list[list[str | Cell]]]:
@@ -152,7 +150,6 @@ def _relation(interaction: float, both_gone: float) -> str:
 
 
 def interactions_card(found: Interactions, *, with_facts: bool = False) -> str:
-    """A section of a page."""
     known = [("model", found.model), ("target", found.label), ("output", number(found.output))]
     about = facts((name, value) for name, value in known if value) if with_facts else ""
     shown = table(*found.table()) if found.pairs else ""

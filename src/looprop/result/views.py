@@ -79,7 +79,6 @@ def subtitle_of(e: "Explanation") -> str:
 
 
 def shortened(text: str) -> str:
-    """The beginning of a text, on one line."""
     return cut(" ".join(text.split()), LONGEST)
 
 

@@ -164,5 +164,4 @@ class FolderResult(Result):
         return place
 
     def fill(self, folder: Path) -> None:
-        """Write everything into a folder."""
         raise NotImplementedError

@@ -223,7 +223,6 @@ def _check_products(name: str, sites: Sequence[AttentionSite], length: int) -> N
 
 
 def _tried(subject: Subject, sites: Sequence[AttentionSite], length: int) -> tuple[bool, ...]:
-    """Found out by removing one position."""
     adapter, encoded = subject.adapter, subject.encoded
     place = len(encoded) // 2
     keep = torch.ones(1, len(encoded), dtype=torch.bool, device=adapter.device)

@@ -191,7 +191,6 @@ def _filled(rows: list[Tensor], member: Tensor, *, at_front: bool) -> tuple[Tens
 
 
 def _run(subject: Subject, intact: FirstOrder, rows: Tensor, barred: Tensor, real: Tensor, part: list[int]) -> Tensor:
-    """The target for a part of the variants of a batch."""
     adapter, rows, barred, real = subject.adapter, rows[part], barred[part], real[part]
     # What is removed leaves a mean, and some models clear its row.
     batch, placed = adapter.at_rows(subject.encoded, rows, read=~barred.gather(1, rows))

@@ -100,7 +100,6 @@ def _name(subject: Subject, feature: int) -> str:
 
 
 def players_of(subject: Subject, *, keep: Keep = "special", removal: Removal | None = None) -> Players:
-    """The game of a subject."""
     value = SetFunction(subject, removal=removal)
     stays = np.array([], dtype=np.int64) if keep == "none" else np.flatnonzero(subject.special)
     if keep not in WORDS:
@@ -150,7 +149,6 @@ class GameMethod(Method):
         self.removal = removal
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """One score per feature."""
         return [self.play(subject, players_of(subject, keep=self.keep, removal=self.removal)) for subject in subjects]
 
     @abstractmethod
