@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from looprop.games.regression import constrained_least_squares, kernel_sets, kernel_shap, lime
+from looprop.games.sampling import constrained_least_squares, kernel_sets, kernel_shap, lime
 from looprop.games.values import (
     Floats,
     Game,

@@ -2,6 +2,5 @@
 
 Pure mathematics on a function from sets to numbers. `values.py` has the Shapley value, exact and by sampled orders,
 both of its ends, and what pairs do that their parts do not; `smooth.py` has it from a guess and a few values,
-`sampling.py` by sampled sets; `regression.py` has KernelSHAP and LIME, `orders.py` the best and the worst order in
-which features can go.
+`sampling.py` from sampled sets, with KernelSHAP and LIME; `orders.py` has the best and the worst order of removal.
 """

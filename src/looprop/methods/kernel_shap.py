@@ -5,7 +5,7 @@ solution over all sets is the Shapley value.
 import numpy as np
 from numpy.typing import NDArray
 
-from looprop.games.regression import kernel_shap
+from looprop.games.sampling import kernel_shap
 from looprop.methods.parts.players import Players, SampledGame
 
 

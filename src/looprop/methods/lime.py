@@ -5,7 +5,7 @@ weighing most.
 import numpy as np
 from numpy.typing import NDArray
 
-from looprop.games.regression import lime
+from looprop.games.sampling import lime
 from looprop.methods.parts.players import Players, SampledGame
 
 

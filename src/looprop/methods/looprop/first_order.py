@@ -156,16 +156,14 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
 
 
 def leaves_the_mean(subject: Subject, asked: list[int]) -> bool:
-    """Does a removed token also leave the means over rows that are read out? Tried once per model: some forget their
-    mask there.
+    """Does a removed token also leave the means over rows that are read out? Some models forget their mask there.
 
     asked: which of the sums over rows, in order, the answer depends on.
     """
     length, leading = subject.length, subject.adapter.leading_positions(subject.encoded)
 
     def leaves() -> bool:
-        keep = torch.ones(1, length, dtype=torch.bool, device=subject.adapter.device)
-        keep[0, length // 2] = False
+        keep = torch.arange(length, device=subject.adapter.device)[None] != length // 2
         found: list[Reduction] = []
         with subject.adapter.evaluating(), torch.inference_mode(), recording((1, leading + length), found):
             plain_runner(subject, "attention-mask")(keep)
@@ -203,30 +201,28 @@ def barred_sites(subject: Subject, sites: Sequence[AttentionSite]) -> tuple[bool
 
 def _check_products(name: str, sites: Sequence[AttentionSite], length: int) -> None:
     """Every site has one output, made by the weights of its softmax, and its rows are not shared out among sites."""
-    for site in sites:
-        if site.products != 1 or site.changed:
-            raise InputError(
-                f"the weights of attention site {site.number} of {name} do not meet the values once, as the softmax "
-                f"made them (they are mixed, changed or used in another way): {INSTEAD}"
-            )
+    if odd := [site.number for site in sites if site.products != 1 or site.changed]:
+        raise InputError(
+            f"the weights of attention site {odd[0]} of {name} do not meet the values once, as the softmax made them "
+            f"(they are mixed, changed or used in another way): {INSTEAD}"
+        )
     met: set[int] = set()
     for site in sites:
         assert site.key is not None
         assert site.output is not None
+        if site.output.shape[-2] != length and site.key.data_ptr() in met:
+            raise InputError(
+                f"the queries of attention site {site.number} of {name} are a piece of those of a layer, which runs in "
+                f"pieces: {INSTEAD}"
+            )
         if site.output.shape[-2] != length:
-            if site.key.data_ptr() in met:
-                raise InputError(
-                    f"the queries of attention site {site.number} of {name} are a piece of those of a layer, which "
-                    f"runs in pieces: {INSTEAD}"
-                )
             met.add(site.key.data_ptr())
 
 
 def _tried(subject: Subject, sites: Sequence[AttentionSite], length: int) -> tuple[bool, ...]:
     adapter, encoded = subject.adapter, subject.encoded
     place = len(encoded) // 2
-    keep = torch.ones(1, len(encoded), dtype=torch.bool, device=adapter.device)
-    keep[0, place] = False
+    keep = torch.arange(len(encoded), device=adapter.device)[None] != place
     with adapter.traced(adapter.masked(encoded, keep), positions=subject.target.positions, record=True) as traced:
         without = traced.tape.sites
     if len(without) != len(sites):

@@ -45,10 +45,8 @@ class LooProp(Method):
 
     budget: forward passes in all (>= 3), or a share of leave-one-out's cost (below 1); what they buy is decided on the
         input itself (spending.py). None and nothing else given: 11, and exact leave-one-out where that takes no longer.
-    rows: instead of a budget, how many rows per variant, on average, are carried exactly, the read-out row included;
-        "all" is exact leave-one-out.
-    refine: instead of a budget, how many features get their true leave-one-out value: the read-out token, then those
-        whose removal is felt most.
+    rows: instead of a budget, how many rows per variant, on average, are carried exactly; "all" is leave-one-out.
+    refine: instead of a budget, how many features get their true value: the read-out, then those felt most.
     backward: what carries the first-order part: the ordinary gradient, or the rules of LRP. None: AttnLRP's where a
         budget is spent on a decoder, else the gradient.
     """
@@ -77,9 +75,8 @@ class LooProp(Method):
         if backward is not None:
             one_of("backward", backward, get_args(Backward))
         if budget is not None and not (0 < budget < 1 or budget >= FIRST_PASS):
-            raise InputError(
-                f"budget must be a share of leave-one-out below 1 or at least {FIRST_PASS:g} passes, got {budget!r}"
-            )
+            least = f"a share of leave-one-out below 1 or at least {FIRST_PASS:g} passes"
+            raise InputError(f"budget must be {least}, got {budget!r}")
         if budget is not None and (rows is not None or refine is not None):
             raise InputError("a budget decides about rows and refine by itself: give it, or these")
         self.rows, self.refine, self.backward, self.budget = rows, refine, backward, budget

@@ -37,8 +37,7 @@ def carried(subject: Subject, intact: FirstOrder, run: Callable[[], T], plain: C
 
     Proven once per situation: with all rows carried the answer must be that of plain masking, with nothing removed any
     rows that hold the read-out must give that of the intact input, and variants filled up to one number of rows what
-    each gives alone. Where they do not (convolutions between tokens, scores that depend on more than queries, keys and
-    distances), the method does without exact rows.
+    each gives alone.
     """
     sites = intact.sites
     if not sites or subject.reads_a_part or len({site.key.shape[1] for site in sites}) != 1:
@@ -116,11 +115,10 @@ def check_carried(subject: Subject, intact: FirstOrder, values: Tensor, rows: li
 
 def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> list[Tensor]:
     """The rows of each variant, ascending: the read-out always (the feature's own rows, where they leave a mean over
-    all), then those outside the feature with the largest effect.
+    all), then those outside the feature with the largest effect; ties go to the lower feature and position.
 
     size: (T, F), below zero for pairs that are not to be carried. total: how many pairs (variant, row) there may be in
-    all. They are given to the largest effects wherever they are: a removal that is felt in many rows gets many. Ties go
-    to the lower feature and position.
+    all: a removal that is felt in many rows gets many.
     """
     member = member.to(size.device)
     worth = size.T.clone().masked_fill_(member, -1.0)  # nobody reads the rows of the feature itself
@@ -178,9 +176,7 @@ def _batches(widths: list[int], site: Kept, *, most: int) -> Iterator[list[int]]
 
 
 def _filled(rows: list[Tensor], member: Tensor, *, at_front: bool) -> tuple[Tensor, Tensor]:
-    """Rows of equal number (N, k), and which do not only fill up. What does is a row whose key is barred; the read-out
-    keeps its end.
-    """
+    """Rows of equal number (N, k), and which do not only fill up. What does is a row whose key is barred."""
     width, filled = max(len(r) for r in rows), []
     for own, filler in zip(rows, member.int().argmax(1), strict=True):
         more = filler.expand(width - len(own))

@@ -1,10 +1,8 @@
 """A subject as a game: which features play, and which always stay.
 
 Where features come in one by one, some state has none of them, and a Transformer without any key answers whatever its
-code happens to do. So something always stays: the tokens that the tokenizer added ([CLS], [SEP], a beginning of
-sequence), and where it added none the first token, on which the others lean; and beside them what the user names, such
-as the words of a template. Context that is no feature (a given continuation) stays in any case. What stays gets score
-0.
+code happens to do. So something always stays, with score 0: the tokens that the tokenizer added, and where it added
+none the first token; beside them what the user names, such as the words of a template; and context that is no feature.
 """
 
 import re
@@ -81,8 +79,8 @@ class Players:
     def about(self) -> dict[str, Any]:
         """What stays, by name, for the result: features, and context that is none."""
         subject = self.value.subject
-        context = [subject.encoded.names[i] for i in sorted(subject.encoded.fixed)]
         said = {"stays": [_name(subject, number) for number in self.stays]}
+        context = [subject.encoded.names[i] for i in sorted(subject.encoded.fixed)]
         return {**said, "context": context} if context else said
 
     def set_cost(self, sets: NDArray[np.bool_]) -> NDArray[np.float64]:
