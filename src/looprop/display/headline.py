@@ -5,15 +5,11 @@ from collections.abc import Sequence
 
 from looprop.display.data import Strip, cut, number, visible
 
-NAMED = 3
-"""So many features at most are named."""
-NEAR = 0.5
-"""A feature with this share of the strongest score is named beside it."""
-SMALL = 0.05
-"""An effect below this share of the output is none to speak of."""
+NAMED = 3  # so many features at most are named
+NEAR = 0.5  # a feature with this share of the strongest score is named beside it
+SMALL = 0.05  # an effect below this share of the output is none to speak of
 LONGEST = 40
-SAID_AGAINST = 0.5
-"""A feature against the target is named from this share of the strongest score on."""
+SAID_AGAINST = 0.5  # a feature against the target is named from this share of the strongest score on
 
 
 def headline(

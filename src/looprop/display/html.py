@@ -11,8 +11,7 @@ from looprop.display.data import VISIBLE, Cell, Column, Mark, aligned, spans, te
 
 # The browser itself refuses whatever is not written in the page.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-SHORT = 26
-"""Names of so many characters stay on one line."""
+SHORT = 26  # names of so many characters stay on one line
 # Check boxes, so that they work without a script: one merges the pieces of words, one colours all methods on one scale.
 WORD_SWITCH = '<label class="switch"><input type="checkbox" class="word-switch">Whole words</label>'
 SCALE_SWITCH = '<label class="switch"><input type="checkbox" class="scale-switch">One scale for all</label>'

@@ -18,10 +18,8 @@ from looprop.errors import InputError
 
 Span = tuple[int, int]
 LONGEST_TITLE = 90
-UNLIKELY = 0.001
-"""A whole answer that is less likely is told by the mean of its tokens."""
-SHOWN = 8
-"""So many of the strongest features are listed before one asks for more."""
+UNLIKELY = 0.001  # a whole answer that is less likely is told by the mean of its tokens
+SHOWN = 8  # so many of the strongest features are listed before one asks for more
 LONGEST_NAME = 220
 FRAME_HEIGHT = 620
 

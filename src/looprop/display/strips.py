@@ -21,8 +21,7 @@ from looprop.display.html import (
     table,
 )
 
-FEW = 30
-"""More features are listed on demand."""
+FEW = 30  # more features are listed on demand
 STRENGTH_SLIDER = (
     '<label class="strength-of">picture <input type="range" class="strength" min="0" max="100" value="75" '
     'aria-label="strength of the heat map"> heat map</label>'

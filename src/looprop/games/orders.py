@@ -14,10 +14,8 @@ import numpy as np
 
 from looprop.games.values import Floats, Game, all_sets
 
-EXACT = 12
-"""Up to so many players the limits are exact by default: 4,096 sets."""
-WIDTH = 5
-"""So many sets of each size a beam keeps by default, as in Edin et al. (2025)."""
+EXACT = 12  # up to so many players the limits are exact by default: 4,096 sets
+WIDTH = 5  # so many sets of each size a beam keeps by default, as in Edin et al. (2025)
 
 
 @dataclass(frozen=True)

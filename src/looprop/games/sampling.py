@@ -30,8 +30,7 @@ REACHES = ((0.01, 1e-5), (0.5, 1e-2), (1.5, 1e-2), (4.0, 1e-2))
 # A smooth game is fitted to no more sets than this, for the sake of time; the others still count in the mean.
 MOST_FITTED = 1000
 FIRST_PAIRS = 32
-# Fewer than this say too little of their own spread.
-FEWEST_PAIRS = 4 * FOLDS
+FEWEST_PAIRS = 4 * FOLDS  # fewer than this say too little of their own spread
 # The spread of few sets is itself a guess, and the folds share most of what they are fitted to: every error takes a
 # quarter of its variance from the mean of all, and is wider by a tenth, so that 95 % intervals hold 95 % of the time.
 SHARED, WIDER = 0.25, 1.1

@@ -25,8 +25,7 @@ import numpy as np
 
 from looprop.games.values import Floats, Sets
 
-# So many nodes integrate exp(c u) for |c| <= 8 to rounding, however many players there are.
-NODES = 24
+NODES = 24  # so many nodes integrate exp(c u) for |c| <= 8 to rounding, however many players there are
 # Chosen on training sentences (docs/fast-shapley.md); scale-free: variances are shares of the guess's own size.
 FREEDOM = 0.4
 SMOOTH = 0.3

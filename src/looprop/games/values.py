@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Sets = NDArray[np.bool_]
-Game = Callable[[Sets], Floats]
-"""Sets of players (N, n) -> their values (N,)."""
+Game = Callable[[Sets], Floats]  # sets of players (N, n) -> their values (N,)
 Pair = tuple[int, int]
 
 

@@ -21,10 +21,8 @@ from looprop.limits import UNPACKED_BYTES
 
 Record = dict[str, Any]
 USUAL_COLUMNS = ("text", "sentence")
-# A row of a table counts with so many bytes beside its texts: rows without any cost memory, too.
-ROW = 64
-# At most so many rows of a Parquet file are unpacked at once.
-ROWS_AT_ONCE = 1024
+ROW = 64  # a row of a table counts with so many bytes beside its texts: rows without any cost memory, too
+ROWS_AT_ONCE = 1024  # at most so many rows of a Parquet file are unpacked at once
 
 
 def read_texts(

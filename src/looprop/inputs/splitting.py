@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from looprop.errors import InputError
 
-Span = tuple[int, int]
-"""First character, and the first one after."""
+Span = tuple[int, int]  # first character, and the first one after
 
 _CLOSING = "\"'”’»)\\]}」』】）〉》"
 # What ends one wherever it stands (Chinese, Japanese, Hindi, Arabic, ...), and what ends one where space follows.

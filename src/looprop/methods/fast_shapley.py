@@ -24,8 +24,7 @@ from looprop.models.subject import Subject
 
 Floats = NDArray[np.float64]
 
-# What one forward and one backward pass cost.
-RELEVANCE = 3.0
+RELEVANCE = 3.0  # what one forward and one backward pass cost
 # How much of the Shapley value is in each part of the guess, by which parts there are, on training sentences of two
 # models (docs/fast-shapley.md). In the first AttnLRP loses about half on its way, and alone a feature says several
 # times what it adds in company; in the second relevance says less and alone more. Which one it is, the values tell.
@@ -38,10 +37,8 @@ SHARES: dict[tuple[str, ...], tuple[tuple[float, ...], ...]] = {
     ("alone", "first order"): ((0.25, 1.52), (0.53, 0.32)),
     ("alone", "leave-one-out"): ((0.27, 0.61), (0.49, 0.41)),
 }
-# So many passes buy true leave-one-out values of the largest, all others random halves.
-FOR_TRUE_VALUES = 4.0
-# Halves have between 30 % and 70 % of the features.
-HALF = 0.2
+FOR_TRUE_VALUES = 4.0  # so many passes buy true leave-one-out values of the largest, all others random halves
+HALF = 0.2  # halves have between 30 % and 70 % of the features
 
 
 @dataclass

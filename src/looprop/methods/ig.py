@@ -26,10 +26,8 @@ from looprop.naming import one_of
 from looprop.removal.trust import Disagreement, attention_sites_of, booked, check_version, guarded, program
 
 Baseline = Literal["zero", "pad", "mask"]
-# On fewer positions there is too little to leave out.
-SHORTEST = 4
-# Gradients with and without the cut may differ by this share of the largest.
-GRADIENT_AGREEMENT = 1e-4
+SHORTEST = 4  # on fewer positions there is too little to leave out
+GRADIENT_AGREEMENT = 1e-4  # gradients with and without the cut may differ by this share of the largest
 
 
 class StraightLine:
@@ -160,8 +158,7 @@ def _asked_by(rows: slice, call: AttentionCall, last: bool) -> Tensor:
     return pad(mixed, (0, 0, 0, missing) if rows.start == 0 else (0, 0, missing, 0))
 
 
-# A residual above this share of the output change is worth a warning.
-RESIDUAL = 0.05
+RESIDUAL = 0.05  # a residual above this share of the output change is worth a warning
 # More steps than this are not taken for a tolerance: what is left then comes from a jump, and no number of steps helps.
 MOST = 1500
 

@@ -11,8 +11,7 @@ from looprop.intercept.blocks import Block, ZeroedValues, blocks_of
 from looprop.methods.parts.attention_layers import INSTEAD, AttentionMethod, rollout, rows_to_one
 from looprop.models.subject import Subject
 
-# Positions of one internal batch.
-TOKENS = 4096
+TOKENS = 4096  # positions of one internal batch
 
 
 class ValueZeroing(AttentionMethod):

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from looprop.errors import InputError
 from looprop.metrics.base import Case, Metric, Vector, finite_vector, register
 
-# Limits that lie nearer to each other, relative to the values, are the same but for rounding.
-ROUNDING = 1e-6
+ROUNDING = 1e-6  # limits that lie nearer to each other, relative to the values, are the same but for rounding
 
 
 def area_over_curve(output: float, curve: ArrayLike) -> float:

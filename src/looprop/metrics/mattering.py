@@ -17,8 +17,7 @@ from looprop.metrics.base import finite_vector
 MATTERS = 0.05
 """A feature matters if its effect is at least this share of f(x) - f(nothing)."""
 
-# Values in single precision are known up to this share of their size.
-ROUNDING = 1e-5
+ROUNDING = 1e-5  # values in single precision are known up to this share of their size
 
 
 def largest_share(effects: ArrayLike, *, whole: float, nothing: float, special: ArrayLike | None = None) -> float:

@@ -11,8 +11,7 @@ from looprop.errors import InputError
 from looprop.metrics.base import Vector, finite_vector
 from looprop.metrics.correlation import spearman
 
-FENCE = 1.5
-"""Tukey's: so many interquartile ranges above the upper quartile something stands out."""
+FENCE = 1.5  # Tukey's: so many interquartile ranges above the upper quartile something stands out
 
 
 def linear_datamodeling_score(scores: ArrayLike, sets: NDArray[np.bool_], values: ArrayLike) -> float:

@@ -20,8 +20,7 @@ Alternative = Literal["greater", "two-sided"]
 INTERVALS = ("percentile", "bca")
 ALTERNATIVES = ("greater", "two-sided")
 
-# Random draws held in memory at once; large data sets are resampled in blocks of rows.
-BLOCK = 2_000_000
+BLOCK = 2_000_000  # random draws held in memory at once; large data sets are resampled in blocks of rows
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,8 @@ from looprop.metrics.correlation import pearson
 
 Sets = NDArray[np.bool_]
 
-LADDER = (0.25, 0.5, 0.75)
-"""Shares of the features that play which are removed together."""
-SETS = 24
-"""Sets of each size."""
+LADDER = (0.25, 0.5, 0.75)  # shares of the features that play which are removed together
+SETS = 24  # sets of each size
 
 
 def removal_sets(plays: ArrayLike, *, sets: int = SETS, ladder: tuple[float, ...] = LADDER, seed: int = 0) -> Sets:

@@ -31,8 +31,7 @@ from looprop.metrics.correlation import pearson
 Places = NDArray[np.int64]
 
 CONFIDENCE = 0.8
-LEAST = 4
-"""So few true values can say something at all."""
+LEAST = 4  # so few true values can say something at all
 DRAWS = 400
 
 # The prior; see above.

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-REPR = 6
-"""So many of the strongest features stand in an explanation's repr."""
+REPR = 6  # so many of the strongest features stand in an explanation's repr
 
 
 @dataclass(frozen=True)

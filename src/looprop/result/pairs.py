@@ -12,10 +12,8 @@ from looprop.errors import InputError
 from looprop.result.codec import Count, Positive, Vector
 from looprop.result.writers import Record, Result
 
-SHOWN = 12
-"""So many of the strongest pairs are shown; files have all of them."""
-WEAK = 0.05
-"""Pairs below this share of the strongest one are not shown."""
+SHOWN = 12  # so many of the strongest pairs are shown; files have all of them
+WEAK = 0.05  # pairs below this share of the strongest one are not shown
 ALL = "all pairs"
 NEED, REPLACE = "need each other", "replace each other"
 

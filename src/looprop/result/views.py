@@ -17,14 +17,11 @@ from looprop.result.codec import from_data
 if TYPE_CHECKING:
     from looprop.result.explanation import Explanation
 
-LONGEST = 140
-"""At most so many characters of a text stand in a subtitle."""
+LONGEST = 140  # at most so many characters of a text stand in a subtitle
 LOST_WITHOUT = frozenset({"loo", "looprop", "coarse-to-fine"})
 """Methods whose score is what the answer's log-probability loses when a feature goes."""
-Scores = Sequence[Sequence[float]]
-"""One row per feature, of one number or one per token of the answer."""
-MOST_PATCHES = 4096
-"""Of an image, in a row or a column."""
+Scores = Sequence[Sequence[float]]  # one row per feature, of one number or one per token of the answer
+MOST_PATCHES = 4096  # of an image, in a row or a column
 
 
 def strip_of(e: "Explanation", *, facts: Sequence[tuple[str, str]] | None = None, **more: Any) -> Strip:

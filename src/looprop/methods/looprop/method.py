@@ -36,8 +36,7 @@ from looprop.naming import one_of
 from looprop.removal.trust import check_version
 from looprop.removal.value import SetFunction
 
-# How many rows `refine=` alone goes with.
-USUAL_ROWS = 8
+USUAL_ROWS = 8  # how many rows `refine=` alone goes with
 
 
 class LooProp(Method):

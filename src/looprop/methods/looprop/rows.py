@@ -28,8 +28,7 @@ SPARE = 24
 
 T = TypeVar("T")
 
-CARRIED = "carried rows"
-"""What the ledger calls this shortcut."""
+CARRIED = "carried rows"  # what the ledger calls this shortcut
 
 
 def carried(subject: Subject, intact: FirstOrder, run: Callable[[], T], plain: Callable[[str], T]) -> T:

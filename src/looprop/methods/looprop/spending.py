@@ -20,10 +20,8 @@ from looprop.removal.value import SetFunction
 Scores = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-# One forward and one backward pass: what even the cheapest estimate costs.
-FIRST_PASS = 3.0
-# What `looprop` spends when nothing is said.
-USUAL = 11.0
+FIRST_PASS = 3.0  # one forward and one backward pass: what even the cheapest estimate costs
+USUAL = 11.0  # what `looprop` spends when nothing is said
 
 
 def passes_of(budget: float, features: int) -> float:
@@ -52,14 +50,10 @@ def exact_is_as_quick(features: int, length: int, *, causal: bool) -> bool:
     return features * length <= (EXACT_POSITIONS_OF_A_DECODER if causal else EXACT_POSITIONS)
 
 
-# So many true values are computed before it is decided what the other passes are for.
-TRIED = 3
-# Estimates that are off by more than so many times the truth say little about whose true value matters.
-POOR = 2.0
-# In a decoder, fewer passes than these are spent on whole variants, others on rows of all of them.
-FEW_PASSES = 2
-# Estimates are scaled to the truth where it is known of so many features.
-ENOUGH_TO_SCALE = 3
+TRIED = 3  # so many true values are computed before it is decided what the other passes are for
+POOR = 2.0  # estimates that are off by more than so many times the truth say little about whose true value matters
+FEW_PASSES = 2  # in a decoder, fewer passes than these are spent on whole variants, others on rows of all of them
+ENOUGH_TO_SCALE = 3  # estimates are scaled to the truth where it is known of so many features
 
 NOWHERE: Places = np.zeros(0, dtype=np.int64)
 

@@ -19,11 +19,9 @@ from looprop.propagation.plan import Plan
 from looprop.propagation.tape import Tape, unseen
 from looprop.removal.trust import Disagreement, check_version, guarded
 
-# A batch holds at most this many tokens, so that the activations kept for the backward pass stay small.
-TOKENS = 4096
+TOKENS = 4096  # a batch holds at most this many tokens, so that the activations kept for the backward pass stay small
 
-Combine = Callable[[Tensor, Tensor], Tensor]
-"""(the explained tensor x, its gradient g) -> scores in x's shape."""
+Combine = Callable[[Tensor, Tensor], Tensor]  # (the explained tensor x, its gradient g) -> scores in x's shape
 
 
 def propagate(
@@ -138,7 +136,7 @@ def _propagate(
         shares = _position_shares(adapter, tape) if readout == "positions" else []
         tape.check(traced.logits)
         with unseen():
-            # A row's gradient is then as large as the row, not as the batch.
+            # a row's gradient is then as large as the row, not as the batch.
             parts = traced.logits.chunk(len(traced.logits))
             values = [s.target.value(parts[row])[0] for row, s in zip(row_of, subjects, strict=True)]
         for number, chosen in enumerate(rounds, start=1):
