@@ -142,9 +142,6 @@ def shortened(text: str, longest: int = LONGEST_TITLE) -> str:
     return line if len(line) <= longest else line[: longest - 1].rstrip() + " …"
 
 
-# ----- page and notebook
-
-
 def laid_out(text: str) -> str:
     """Text as HTML with its line breaks and tabs as they are, every other control character made visible."""
     lines = text.replace("\r\n", "\n").split("\n")
@@ -169,9 +166,6 @@ def prompt_frame(title: str, view: PromptView, *, subtitle: str = "", height: in
         f'style="width:100%;height:{height}px;border:1px solid #8884;border-radius:10px;resize:vertical"></iframe>'
         f"<script>(() => {{{asset('theme.js')}{asset('frame.js')}}})();</script></div>"
     )
-
-
-# ----- the prompt
 
 
 class _Segment(NamedTuple):
@@ -229,9 +223,6 @@ def _piece(view: PromptView, part: _Segment, totals: Sequence[float], scale: flo
     side, colour = mixed(score / scale if scale > 0 else 0.0) if math.isfinite(score) else ("outside", "")
     mark = f'<span class="f {side}" style="{colour}" data-feature="{part.feature}">{laid_out(text[left:right])}</span>'
     return laid_out(text[:left]) + mark + laid_out(text[right:])
-
-
-# ----- the answer and the features by strength
 
 
 def _answer(view: PromptView) -> str:

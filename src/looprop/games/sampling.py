@@ -136,9 +136,6 @@ def _fit(asked: _Asked, chosen: NDArray[np.int64], sizes: Floats) -> SmoothGame:
     return min(fitted, key=lambda game: float((game.left_out[inner:] ** 2).sum()))
 
 
-# ----- the additive model that fits best
-
-
 def kernel_chances(players: int) -> Floats:
     """How likely sets of 1 to n - 1 players are under the Shapley kernel, by size: (n - 1,)."""
     sizes = np.arange(1, players)

@@ -121,9 +121,6 @@ def importance_scale(sizes: Floats, *, least: float = 0.3) -> Floats:
     return found
 
 
-# ----- from a guess and a few values
-
-
 @dataclass(frozen=True, eq=False)
 class Likeliest:
     """shares: (n,), which add up to the whole. errors: their standard deviations, by how badly the values that were

@@ -173,9 +173,6 @@ def _label_number(path: Path, number: int, label: Any, names: dict[str, int]) ->
     return known[str(label)]
 
 
-# ----- packed files
-
-
 class Unpacked(io.RawIOBase):
     """The bytes of a gzip file, which raises where they become too many."""
 

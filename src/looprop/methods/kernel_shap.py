@@ -2,11 +2,8 @@
 solution over all sets is the Shapley value.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
 from looprop.games.sampling import kernel_shap
-from looprop.methods.parts.players import Players, SampledGame
+from looprop.methods.parts.players import SampledGame
 
 
 class KernelShap(SampledGame):
@@ -17,6 +14,4 @@ class KernelShap(SampledGame):
     summary = "additive model fitted to sampled sets by the Shapley kernel"
     cost = "samples"
     kind = "share"
-
-    def fit(self, players: Players) -> NDArray[np.float64]:
-        return kernel_shap(players, len(players), samples=self.samples, seed=self.seed)
+    fit = staticmethod(kernel_shap)

@@ -2,11 +2,8 @@
 weighing most.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
 from looprop.games.sampling import lime
-from looprop.methods.parts.players import Players, SampledGame
+from looprop.methods.parts.players import SampledGame
 
 
 class Lime(SampledGame):
@@ -17,6 +14,4 @@ class Lime(SampledGame):
     summary = "additive model fitted to sampled sets, those near the whole weighing most"
     cost = "samples"
     kind = "share"
-
-    def fit(self, players: Players) -> NDArray[np.float64]:
-        return lime(players, len(players), samples=self.samples, seed=self.seed)
+    fit = staticmethod(lime)

@@ -124,9 +124,6 @@ def same_features(a: ArrayLike, b: ArrayLike) -> tuple[Vector, Vector]:
     return a, b
 
 
-# ----- the same of vectors that are checked already, as those of a `Case` are
-
-
 def _correlate(
     scores: Vector, reference: Vector, kept: NDArray[np.bool_], kind: str, protocol: Protocol
 ) -> Correlation:
@@ -197,9 +194,6 @@ def _centred_unit(values: Vector) -> Vector | None:
     centred = centred / spread
     found: Vector = centred / np.sqrt(centred @ centred)
     return found
-
-
-# ----- the metrics of these numbers
 
 
 REFERENCES: Mapping[str, str] = MappingProxyType({"loo": "leave-one-out", "shapley": "Shapley values"})

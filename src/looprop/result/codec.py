@@ -108,9 +108,6 @@ def schema_of(kind: Any) -> dict[str, Any]:
     }
 
 
-# ----- the forms of annotations
-
-
 class FormError(DataError):
     """A value that its annotation does not allow."""
 

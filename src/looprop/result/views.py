@@ -168,9 +168,6 @@ def _picture(given: Any, features: int) -> PatchedImage | None:
     return drawn if patches and sides and png and drawn.fits(features) else None
 
 
-# ----- several of them
-
-
 def compared(group: Sequence["Explanation"], *, models: bool) -> list[View]:
     """The views of explanations of one text. r is taken to leave-one-out and to the Shapley value of the same model and
     target, where those are among them, special tokens left out. Where features are removed in several ways, it is the
@@ -215,9 +212,6 @@ def other_removal(e: "Explanation", group: Sequence["Explanation"]) -> str:
         f"{e.method} estimates removal by {ours}, and its r is to a leave-one-out by {theirs}: "
         f"loo[removal={ours}] is the one to compare it with."
     )
-
-
-# ----- a prompt with its answer
 
 
 def has_prompt(e: "Explanation") -> bool:

@@ -166,9 +166,6 @@ def true_values(value: SetFunction, which: Places) -> Scores:
     return value.subject.output - value(keep)
 
 
-# ----- where a budget goes
-
-
 @dataclass(frozen=True, eq=False)
 class Spent:
     """Scores, the features whose score is their true value, pairs (variant, row) carried for others, and why."""

@@ -7,9 +7,9 @@ none the first token; beside them what the user names, such as the words of a te
 
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,8 +157,7 @@ class GameMethod(Method):
 class SampledGame(GameMethod):
     """The base of methods that fit a model to sampled sets. samples: evaluations. seed: of the lot."""
 
-    kind = "share"
-    cost = "samples"
+    fit: ClassVar[Callable[..., NDArray[np.float64]]]
 
     def __init__(
         self, *, samples: int = 128, keep: Keep = "special", removal: Removal | None = None, seed: int = 0
@@ -170,12 +169,8 @@ class SampledGame(GameMethod):
         return float(self.samples)
 
     def play(self, subject: Subject, players: Players) -> Attribution:
-        scores = players.spread(self.fit(players))
-        return Attribution(scores, cost=float(self.samples), details=players.about)
-
-    @abstractmethod
-    def fit(self, players: Players) -> NDArray[np.float64]:
-        """The coefficients of the players."""
+        fitted = type(self).fit(players, len(players), samples=self.samples, seed=self.seed)
+        return Attribution(players.spread(fitted), cost=float(self.samples), details=players.about)
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
