@@ -98,9 +98,9 @@ def load_dataset(
 ) -> Dataset:
     """The data set `name`, or `limit` examples of it drawn by `seed`.
 
-    split: of sst2 dev (default), train or test; of imdb test (default) or train.
-    folder: where the data lie; by default LOOPROP_DATA; where neither is given, the hub through the package `datasets`.
-    form: of sst2, "glue" (lower case, tokenised; train holds phrases) or "sentences" (whole sentences in natural case).
+    split: of sst2 dev (default), train or test; of imdb test (default) or train. folder: where the data lie; by default
+    LOOPROP_DATA; where neither is given, the hub through the package `datasets`. form: of sst2, "glue" (lower case,
+    tokenised; train holds phrases) or "sentences" (whole sentences in natural case).
     """
     one_of("data set of texts", name, SPLITS)
     split = one_of(f"split of {name}", split or SPLITS[name][0], SPLITS[name])
@@ -151,7 +151,7 @@ def data_folder(folder: str | Path | None = None) -> Path | None:
 
 
 def hub_rows(name: str, split: str) -> Any:
-    """The rows of a data set on the hub through the package `datasets`; the error names both ways to get them."""
+    """The rows of a data set on the hub, through the package `datasets`."""
     try:
         import datasets
 

@@ -36,10 +36,9 @@ def read_texts(
 ) -> Dataset:
     """The texts of a file: of a .txt every line that is not blank, of .csv, .tsv, .jsonl and .parquet one column.
 
-    column: the column of the texts; by default "text" or "sentence", whichever is there.
-    label_column: the column of the labels, if they are wanted.
-    labels: the names of the classes; a label must be one of them or its number. By default the values that occur,
-        sorted.
+    column: the column of the texts; by default "text" or "sentence", whichever is there. label_column: of the labels,
+    if they are wanted. labels: the names of the classes, by default the values that occur, sorted; a label must be one
+    of them or its number.
     """
     path = Path(path)
     rows: list[tuple[int, str, Any]] = []

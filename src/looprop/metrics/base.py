@@ -1,8 +1,6 @@
-"""What a metric is: a name, a direction, a version and a pure function of one `Case`; and the registry that finds it by
-name.
+"""What a metric is: a name, a direction, a version and a pure function of one `Case`; and the registry of metrics.
 
 To add a metric, write one file beside this one that calls `register`: the files of this folder are found by themselves.
-A metric from outside the package calls `register` too.
 """
 
 import math
@@ -37,13 +35,12 @@ def finite_vector(name: str, values: ArrayLike) -> Vector:
 class Case:
     """One example under one method: what the metrics are computed from. What no metric asks for may stay None.
 
-    scores: (F,) one score per feature.
-    loo, shapley: (F,) leave-one-out and Shapley values of the same features: the two references.
+    scores: (F,) one score per feature. loo, shapley: (F,) their leave-one-out and Shapley values, the two references.
     special: (F,) True for features that the tokenizer added; none by default.
     curve_scores: (G,) the scores at the granularity of the curves (chunks, for instance); the scores by default.
     morf_curve, lerf_curve: (G-1,) the target logit after each step, most and least relevant removed first.
-    output: the target logit f(x) of the intact input.
-    plays: (G,) False for those features of the curves that always stay; all play by default.
+    output: the target logit f(x) of the intact input. plays: (G,) False for those features of the curves that always
+    stay; all play by default.
     player_curve: (P,) the target logit after each step, the most relevant of the P features that play removed first,
         until none of them is left.
     aopc_limits: the smallest and the largest area over that curve that any order has (`looprop.games.orders`).

@@ -1,18 +1,14 @@
 """How a removal curve becomes a number, and the metrics morf, lerf, delta, aopc, insertion and deletion.
 
-With F features, `order` a removal order and f the target logit, step k (k = 1 .. F-1) is the state in which the first k
-features of the order are removed. The state with nothing left is not used: what a model answers without any key depends
-on the implementation.
+With F features and a removal order, step k (k = 1 .. F-1) is the state in which the first k features of the order are
+removed. The state with nothing left is not used: what a model answers without any key depends on the implementation.
 
-The states of insertion and deletion are those of the two removal curves and the intact input, so nothing else needs
-computing:
+The states of insertion and deletion are those of the two removal curves and the intact input:
 
     deletion   removes most relevant first:  intact, MoRF step 1, ..., MoRF step F-1
-    insertion  adds most relevant first, from 1 feature kept to all F.  The state with j kept is the one in which the
-               F-j least relevant are removed:  LeRF step F-1, ..., LeRF step 1, intact
+    insertion  adds most relevant first, from 1 feature kept to all F:  LeRF step F-1, ..., LeRF step 1, intact
 
-Insertion's order is thus the reverse of the LeRF order by definition. Between tied scores LeRF removes the lower
-position first, so insertion adds the higher position first.
+Insertion's order is thus the reverse of LeRF's: between tied scores it adds the higher position first.
 """
 
 import math
@@ -53,10 +49,8 @@ def summarise(output: float, morf_curve: ArrayLike, lerf_curve: ArrayLike) -> Cu
     """
     morf_curve, lerf_curve = finite_vector("morf_curve", morf_curve), finite_vector("lerf_curve", lerf_curve)
     if len(morf_curve) != len(lerf_curve):
-        raise InputError(
-            f"the two curves must have the same number of steps, got {len(morf_curve)} (MoRF) and {len(lerf_curve)} "
-            "(LeRF)"
-        )
+        got = f"{len(morf_curve)} (MoRF) and {len(lerf_curve)} (LeRF)"
+        raise InputError(f"the two curves must have the same number of steps, got {got}")
     case = {"output": output, "morf_curve": morf_curve, "lerf_curve": lerf_curve}
     return CurveSummary(**{name: function(*(case[need] for need in needs)) for name, needs, function, *_ in METRICS})
 

@@ -95,13 +95,11 @@ class Explanation(Result):
     features: the text of each feature (token, word, chunk), in order of position.
     scores: one float per feature; positive speaks for the target.
     offsets: character span of each feature in `text`, None where a feature has none (special tokens).
-    special: True for features that the tokenizer added.
-    word_ids: for each feature the number of the word it belongs to, None for special tokens.
+    special: True for features that the tokenizer added. word_ids: for each feature the number of its word, if any.
     output: the target's value on the intact input (a logit, a difference or a log-probability).
     residual: output minus the sum of scores, for methods that promise completeness; else None.
-    cost: in forward passes, counted as docs/protocol.md says.
-    outside_scale: True for features that are shown but have no say in the colour scale (attention sinks).
-    check: how far the scores can be trusted, r to leave-one-out; None where that was not asked for.
+    cost: in forward passes, counted as docs/protocol.md says. outside_scale: True for features that are shown but have
+    no say in the colour scale (attention sinks). check: how far the scores can be trusted, if that was asked for.
 
     >>> e = Explanation(
     ...     features=["not", "bad"], scores=np.array([1.5, -0.5]), method="loo", output=1.0, target=1, label="positive"

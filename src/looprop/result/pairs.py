@@ -24,9 +24,9 @@ class Interactions(Result):
 
         I_ij = f(x) - f(x without i) - f(x without j) + f(x without i and j)
 
-    features: the text of each feature. pairs: positions of two features each. values: I of each pair.
-    effects: leave-one-out of every feature, 0 for those that always stay. possible: how many pairs there are; where
-    fewer were asked for, `chosen` says how they were chosen. stays: what always stays. cost: in forward passes.
+    features: the text of each feature. pairs: positions of two features each. values: I of each pair. effects:
+    leave-one-out of every feature, 0 for those that always stay. possible: how many pairs there are; chosen: how those
+    that were asked for were chosen. stays: what always stays. cost: in forward passes.
 
     >>> found = Interactions(
     ...     ["not", "bad"], [(0, 1)], np.array([3.5]), np.array([3.0, 1.5]), output=1.0, target=1, label="positive"

@@ -56,9 +56,9 @@ def barring_effect(weights: Tensor, value: Tensor, output: Tensor, gradient: Ten
 def pooled_effect(reductions: Sequence[Reduction], gradients: Sequence[Tensor | None], member: Tensor) -> Tensor:
     """What f loses, to first order, when the rows of each group leave the sums over rows: (F,) for member (F, T).
 
-    gradients: of f at what came out of those reductions that depend on the input, in order; None where f does not ask
-    for it. Where there are others as well (counts of rows), the sums are means in the end: mean - mean without I = sum
-    over i in I of (x_i - mean) / (T - |I|).
+    gradients: of f at what came out of the reductions that depend on the input; None where f does not ask for it. Where
+    there are others as well (counts of rows), the sums are means in the end: mean - mean without I = sum over i in I of
+    (x_i - mean) / (T - |I|).
     """
     carried = [r for r in reductions if r.out.requires_grad]
     counts = len(carried) < len(reductions)

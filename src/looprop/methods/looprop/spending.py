@@ -33,10 +33,9 @@ def passes_of(budget: float, features: int) -> float:
     return budget * features if budget < 1 else budget
 
 
-# Leave-one-out of so many positions in all (features times tokens) takes no longer than the usual budget, whose first
-# pass goes through the engine: up to 18 tokens, each a feature, and up to 20 of a decoder, where variants share what
-# stands before the removed token. Measured once, in CPU time (benchmarks/default_cost.py): a rule by the clock would
-# give other numbers on other days.
+# Leave-one-out of so many positions in all (features times tokens) takes no longer than the usual budget: up to 18
+# tokens, each a feature, and up to 20 of a decoder, where variants share what stands before the removed token. Measured
+# once, in CPU time (benchmarks/default_cost.py): a rule by the clock would give other numbers on other days.
 EXACT_POSITIONS = 18 * 18
 EXACT_POSITIONS_OF_A_DECODER = 20 * 20
 
@@ -79,17 +78,12 @@ class FirstEstimate:
         return self.effect.abs().sum(0).cpu().numpy()
 
     def order(self) -> Places:
-        """Whose true value is worth most: the read-out's, then those that are felt most; ties by position.
-
-        What cancels in the estimate does not cancel in its error.
-        """
+        """Whose true value is worth most: the read-out's, then those that are felt most; ties by position."""
         return np.lexsort((np.arange(len(self.scores)), -self.felt, ~self.reads))
 
     def leaning(self) -> Scores:
-        """The estimates, each moved the way that all removals go together, by its share of what is felt.
-
-        score_i + felt_i * (sum of scores / sum of felt), sums without the read-out: what is felt in many rows, in
-        directions that cancel, rather goes with the others than nowhere.
+        """The estimates, each moved the way that all removals go together, by its share of what is felt:
+        score_i + felt_i * (sum of scores / sum of felt), sums without the read-out.
         """
         others = ~self.reads
         total = self.felt[others].sum()
@@ -111,10 +105,8 @@ def first_estimate(subject: Subject, start: FirstOrder) -> FirstEstimate:
 
 
 def with_mean(scores: Scores, where: NDArray[np.bool_]) -> Scores:
-    """The mean of the other scores in place of estimates that are worse than none.
-
-    [CLS] is read by every row of every layer, and so is the first token of a decoder: their linear estimates are often
-    the largest of all and of the wrong sign.
+    """The mean of the other scores in place of estimates that are worse than none: those of [CLS], or of the first
+    token of a decoder, are often the largest of all and of the wrong sign.
     """
     scores = scores.copy()
     if not where.all():
@@ -139,9 +131,7 @@ def through_rows(
     subject: Subject, first: FirstEstimate, which: Places, chosen: Sequence[Tensor]
 ) -> tuple[Scores, float]:
     """Scores where the variants `which` are carried exactly in the rows chosen for each, and how many rows these are.
-
-    Rows that are not carried add their first-order part; variants that are not keep their estimate. Runs inside of
-    `rows.carried`.
+    Rows that are not carried add their first-order part; variants that are not keep their estimate.
     """
     scores = first.scores.copy()
     if not len(which):
@@ -191,9 +181,7 @@ def spend(subject: Subject, value: SetFunction, first: FirstEstimate, passes: fl
 
 
 def _on_true_values(subject: Subject, value: SetFunction, first: FirstEstimate, left: int) -> Spent:
-    """The read-out, then what is felt most; rows for the rest of the budget where the first values show that the
-    estimates are poor.
-    """
+    """The read-out, then what is felt most; rows for the rest where the first values show that estimates are poor."""
     scores, order = first.leaning(), first.order()
     if not left:
         return Spent(with_mean(scores, first.reads), NOWHERE, 0, 0.0, "one forward and one backward pass")

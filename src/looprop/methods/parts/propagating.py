@@ -136,7 +136,7 @@ def _propagate(
         shares = _position_shares(adapter, tape) if readout == "positions" else []
         tape.check(traced.logits)
         with unseen():
-            # a row's gradient is then as large as the row, not as the batch.
+            # A row's gradient is then as large as the row, not as the batch.
             parts = traced.logits.chunk(len(traced.logits))
             values = [s.target.value(parts[row])[0] for row, s in zip(row_of, subjects, strict=True)]
         for number, chosen in enumerate(rounds, start=1):
