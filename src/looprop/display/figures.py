@@ -79,27 +79,27 @@ class ShownAxes(Axes):
         return to_bytes(figure, "png", dpi=120)
 
 
+@style()
 def _strips(named: Sequence[tuple[str | None, Strip]], scale: float | None, *, title: str, width: float) -> Figure:
-    with style():
-        figure = Figure(figsize=(width, 4.0), facecolor="white")
-        canvas = FigureCanvasAgg(figure)
-        flows = [_flow(shown, canvas, width - 0.5) for _, shown in named]
-        top = 0.45 if title else 0.15
-        rows = sum(lines for _, lines in flows) + sum(name is not None for name, _ in named)
-        height = top + rows * LINE_HEIGHT + 0.75
-        figure.set_size_inches(width, height)
-        axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
-        axes.axis("off")
-        if title:
-            _write(axes, 0.25, 0.28, title, fontsize=12, fontweight="bold", color=LIGHT.text)
-        for (name, shown), (placed, lines) in zip(named, flows, strict=True):
-            if name is not None:
-                _write(axes, 0.25, top + 0.6 * LINE_HEIGHT, name, fontsize=9, color=QUIET)
-                top += LINE_HEIGHT
-            for mark, (x, line, length) in zip(shown.marks(), placed, strict=True):
-                _chip(axes, mark, 0.25 + x, top + (line + 0.5) * LINE_HEIGHT, length)
-            top += lines * LINE_HEIGHT
-        _legend(figure, scale, width, height)
+    figure = Figure(figsize=(width, 4.0), facecolor="white")
+    canvas = FigureCanvasAgg(figure)
+    flows = [_flow(shown, canvas, width - 0.5) for _, shown in named]
+    top = 0.45 if title else 0.15
+    rows = sum(lines for _, lines in flows) + sum(name is not None for name, _ in named)
+    height = top + rows * LINE_HEIGHT + 0.75
+    figure.set_size_inches(width, height)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
+    axes.axis("off")
+    if title:
+        _write(axes, 0.25, 0.28, title, fontsize=12, fontweight="bold", color=LIGHT.text)
+    for (name, shown), (placed, lines) in zip(named, flows, strict=True):
+        if name is not None:
+            _write(axes, 0.25, top + 0.6 * LINE_HEIGHT, name, fontsize=9, color=QUIET)
+            top += LINE_HEIGHT
+        for mark, (x, line, length) in zip(shown.marks(), placed, strict=True):
+            _chip(axes, mark, 0.25 + x, top + (line + 0.5) * LINE_HEIGHT, length)
+        top += lines * LINE_HEIGHT
+    _legend(figure, scale, width, height)
     return figure
 
 

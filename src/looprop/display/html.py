@@ -100,6 +100,7 @@ def meanings(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def paragraph(text: str) -> str:
+    """A paragraph of plain text."""
     return f"<p>{escape(text)}</p>"
 
 

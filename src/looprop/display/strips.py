@@ -191,6 +191,7 @@ def comparison_page(
 
 
 def comparison_fragment(groups: Sequence[Sequence[View]], *, notes: Sequence[str] = (), plain: str = "") -> str:
+    """Several explanations for a notebook cell."""
     has_words = any(view.words is not None for views in groups for view in views)
     switches = (WORD_SWITCH if has_words else "") + (SCALE_SWITCH if any(len(v) > 1 for v in groups) else "")
     body = "".join(map(paragraph, notes))

@@ -3,9 +3,8 @@
     area(order) = 1/n sum over k = 1 .. n of v(N) - v(N without the first k of the order)
 
 (AOPC, Samek et al. 2017, over all n steps as Edin et al. 2025 take it.) The area of an order is a sum over the sets
-that it passes, so of all orders that pass a set only the best way to it has to be remembered: exact limits take the
-values of all 2^n sets and no search through n! orders. Where those are too many, a beam keeps the best few sets of
-every size.
+that it passes, so only the best way to each set has to be remembered: exact limits take the values of all 2^n sets.
+Where those are too many, a beam keeps the best few sets of every size.
 """
 
 from dataclasses import dataclass

@@ -66,9 +66,7 @@ def read_texts(
 
 
 def read_rows(path: str | Path, *, columns: Sequence[str] = ()) -> Iterator[tuple[int, Record]]:
-    """The rows of a file with their numbers; `columns` must be in every one of them. A .txt
-    has the one column "text".
-    """
+    """The rows of a file with their numbers; `columns` must be in every one of them. A .txt has the column "text"."""
     path = Path(path)
     kind = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     if kind not in READERS:
@@ -200,8 +198,8 @@ def check_unpacked(path: Path, count: int) -> None:
 def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file: of every column that holds single values.
 
-    One value of a dictionary may stand in any number of rows, so that what the file says of its size is no bound. As
-    many rows are unpacked at once as stay within the limit even if each is as large as the largest column.
+    One value of a dictionary may stand in any number of rows: as many are unpacked at once as stay within the limit
+    even if each is as large as the largest column.
     """
     import pyarrow.parquet
     import pyarrow.types

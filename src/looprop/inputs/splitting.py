@@ -63,8 +63,7 @@ def lines(text: str, span: Span | None = None) -> list[Span]:
 def sentences(text: str, span: Span | None = None) -> list[Span]:
     """Spans of sentences: each with the marks and closing quotes that end it, without the space around it.
 
-    A line break ends a sentence, too (headings, lists), but not within a text that is wrapped, or before a small
-    letter.
+    A line break ends a sentence, too, but not within a text that is wrapped, or before a small letter.
 
     >>> [text[a:b] for text in ['Dr. Who paid $3.50. "Why?" he asked. See Fig. 3!'] for a, b in sentences(text)]
     ['Dr. Who paid $3.50.', '"Why?" he asked.', 'See Fig. 3!']

@@ -1,6 +1,4 @@
-"""KernelSHAP (Lundberg & Lee 2017): the additive model that fits the values of sampled sets best, by the kernel whose
-solution over all sets is the Shapley value.
-"""
+"""KernelSHAP (Lundberg & Lee 2017): the additive model that fits sampled sets best, by the Shapley kernel."""
 
 from looprop.games.sampling import kernel_shap
 from looprop.methods.parts.players import SampledGame

@@ -1,6 +1,4 @@
-"""LIME (Ribeiro et al. 2016): the additive model that fits the values of sampled sets best, those near the whole
-weighing most.
-"""
+"""LIME (Ribeiro et al. 2016): the additive model that fits sampled sets best, those near the whole weighing most."""
 
 from looprop.games.sampling import lime
 from looprop.methods.parts.players import SampledGame

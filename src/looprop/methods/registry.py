@@ -18,8 +18,7 @@ MethodClass = TypeVar("MethodClass", bound=type[Method])
 
 @dataclass(frozen=True)
 class Option:
-    """An option as one writes it in brackets: what it is if nothing is said, None for nothing, and what it may be where
-    that is a list.
+    """An option as one writes it in brackets: its default, None for nothing, and its choices if they are a list.
 
     >>> str(Option("baseline", "zero", ("zero", "pad"))), str(Option("cp", None))
     ('baseline=zero (or pad)', 'cp (unset)')

@@ -94,12 +94,10 @@ class Case:
 class Metric:
     """A number per example that says how faithful the scores are.
 
-    higher_is_better: the direction of the metric.
-    version: goes up whenever the definition changes, so that stored results are never mixed.
-    needs: the fields of `Case` that must be filled in.
-    function: the value of one case; NaN where it is undefined.
-    flipped: whether a normalisation turned the sign of the value around (protocol="paper" only).
-    title: what tables call it, if not by its name; label: what they call it.
+    needs: the fields of `Case` that must be filled in. function: the value of one case; NaN where it is undefined.
+    version: goes up whenever the definition changes, so that stored results are never mixed. flipped: whether a
+    normalisation turned the sign around (protocol="paper" only). title: what tables call it, if not by its name; label:
+    what they call it.
     """
 
     name: str

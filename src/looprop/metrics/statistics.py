@@ -88,8 +88,8 @@ def bootstrap_mean(
 ) -> Estimate:
     """The mean over examples and its bootstrap confidence interval (Efron and Tibshirani 1993, chapters 13 and 14).
 
-    Examples are drawn with replacement. "percentile" takes the quantiles of the resampled means; "bca" corrects them
-    for bias and skew. The bounds are NaN with fewer than 2 defined examples.
+    "percentile" takes the quantiles of the resampled means; "bca" corrects them for bias and skew. The bounds are NaN
+    with fewer than 2 defined examples.
 
     >>> e = bootstrap_mean([1.0, 2.0, 3.0, float("nan")])
     >>> e.mean, e.count, e.undefined, e.low <= e.mean <= e.high
@@ -144,19 +144,11 @@ def paired_test(
     differences = (a - b) if higher_is_better else (b - a)
     used = differences[~np.isnan(differences)]
     exact = 2 ** min(len(used), 63) <= resamples
-    return PairedTest(
-        difference=float(used.mean()) if len(used) else math.nan,
-        p_value=_sign_flip(used, alternative, resamples=resamples, seed=seed, exact=exact),
-        wilcoxon_p=_wilcoxon(used, alternative),
-        wins=int((used > 0).sum()),
-        ties=int((used == 0).sum()),
-        losses=int((used < 0).sum()),
-        undefined=len(differences) - len(used),
-        alternative=alternative,
-        exact=exact,
-        resamples=resamples,
-        seed=seed,
-    )
+    mean, undefined = float(used.mean()) if len(used) else math.nan, len(differences) - len(used)
+    p_value = _sign_flip(used, alternative, resamples=resamples, seed=seed, exact=exact)
+    wins, ties, losses = (int(found.sum()) for found in (used > 0, used == 0, used < 0))
+    tests = (mean, p_value, _wilcoxon(used, alternative))
+    return PairedTest(*tests, wins, ties, losses, undefined, alternative, exact, resamples, seed)
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -181,8 +173,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 def compare_all(
     values: Mapping[str, ArrayLike], *, higher_is_better: bool = True, resamples: int = 10_000, seed: int = 0
 ) -> tuple[Comparison, ...]:
-    """Every pair of methods on the same examples: two-sided tests, as the data choose the better one, with Holm's
-    correction.
+    """Every pair of methods on the same examples: two-sided tests with Holm's correction.
 
     >>> [found] = compare_all({"x": [1.0, 2.0, 3.0], "y": [2.0, 3.0, 5.0]})
     >>> found.better, found.worse, found.test.p_value, found.adjusted_p

@@ -169,10 +169,9 @@ def _picture(given: Any, features: int) -> PatchedImage | None:
 
 
 def compared(group: Sequence["Explanation"], *, models: bool) -> list[View]:
-    """The views of explanations of one text. r is taken to leave-one-out and to the Shapley value of the same model and
-    target, where those are among them, special tokens left out. Where features are removed in several ways, it is the
-    leave-one-out that removes as the method does, if there is one, and its name says how. models: there are several,
-    and each is named.
+    """The views of explanations of one text. r is taken to the references of the same model and target among them,
+    special tokens left out; where features are removed in several ways, to the leave-one-out that removes as the method
+    does, if there is one, and its name says how. models: there are several, and each is named.
     """
     views = []
     removals = {e.details.get("removal") for e in group} - {None}
@@ -192,9 +191,7 @@ def compared(group: Sequence["Explanation"], *, models: bool) -> list[View]:
 
 
 def _reference(e: "Explanation", group: Sequence["Explanation"], name: str) -> "Explanation | None":
-    """The reference of that name for the same model and target, if it is among others: that which removes as the
-    method does, or any.
-    """
+    """The reference of that name for the same model and target: that which removes as the method does, or any."""
     own = [o for o in group if split_name(o.method)[0] == name and (o.model, o.label) == (e.model, e.label)]
     if len(group) < 2 or not own:
         return None

@@ -144,15 +144,10 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
     carried = [i for i, r in enumerate(reductions) if r.out.requires_grad]
     asked = [i for i, gradient in zip(carried, of_sums, strict=True) if gradient is not None]
     pooled = pooled_effect(reductions, of_sums, member) if asked and leaves_the_mean(subject, asked) else None
-    return FirstOrder(
-        output=float(value[0].detach()),
-        effect=effect.detach(),
-        size=size.detach(),
-        elsewhere=elsewhere.detach(),
-        pooled=pooled,
-        sites=kept if len(kept) == len(tape.sites) and all(bars) else [],
-        reduced=[r.rows[0].detach() for r in reductions],
-    )
+    kept = kept if len(kept) == len(tape.sites) and all(bars) else []
+    effect, size, elsewhere = effect.detach(), size.detach(), elsewhere.detach()
+    reduced = [r.rows[0].detach() for r in reductions]
+    return FirstOrder(float(value[0].detach()), effect, size, elsewhere, pooled, kept, reduced)
 
 
 def leaves_the_mean(subject: Subject, asked: list[int]) -> bool:

@@ -1,6 +1,4 @@
-"""The base of methods that look at attention, and what they read off a forward pass: the sites of every layer, and the
-rows read out.
-"""
+"""The base of methods that look at attention, and what they read off a forward pass."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -51,9 +49,7 @@ class AttentionMethod(Method):
 
 @contextmanager
 def attention_layers(subject: Subject, method: str) -> Iterator[tuple[Traced, list[list[AttentionSite]]]]:
-    """An input has run under the ordinary gradient: the run, and the sites of each layer, first layer first. Refused
-    where it is answered otherwise there.
-    """
+    """An input has run under the ordinary gradient: the run, and the sites of each layer, first layer first."""
     adapter, encoded, unfollowed = subject.adapter, subject.encoded, UnfollowedAttention()
     positions = subject.target.positions
     with adapter.traced(encoded.inputs, positions=positions, record=True, within=unfollowed) as traced:
@@ -111,9 +107,7 @@ def values_of(site: AttentionSite) -> Tensor:
 
 
 def read_rows(subject: Subject, flow: Tensor) -> Tensor:
-    """The row of a matrix (T, T) that is read out (the class token's, a decoder's last), or the mean of those that
-    are, at the positions of the input.
-    """
+    """The row of a matrix (T, T) that is read out, or the mean of those that are, at the positions of the input."""
     rows = subject.rows_read
     if subject.target.continuation:
         rows = rows[:-1]  # the last token of a continuation predicts nothing that is asked for

@@ -1,6 +1,4 @@
-"""One forward and one backward pass under a plan, for a batch of subjects: the common part of every gradient-like
-method.
-"""
+"""One forward and one backward pass under a plan, for a batch of subjects: what all gradient-like methods share."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -65,10 +63,7 @@ def check_one_text(subject: Subject, method: str) -> None:
 
 
 def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> list[list[int]]:
-    """Indices of subjects that run together: of similar length, reading as many positions, within a budget of tokens.
-
-    Subjects of one input with different targets differ only in their read-out: they share a batch, and a row of it.
-    """
+    """Indices of subjects that run together: of similar length, reading as many positions, within `tokens`."""
     if len(subjects) == 1:
         return [[0]]
     order = sorted(range(len(subjects)), key=lambda i: (subjects[i].target.positions, len(subjects[i].encoded), i))
