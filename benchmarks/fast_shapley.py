@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from benchmarks.common import RESULTS, write_json
 from benchmarks.shapley_references import BENCHES, read_references
-from looprop.games.regression import kernel_shap, lime
+from looprop.games.sampling import kernel_shap, lime
 from looprop.games.values import sampled_shapley
 from looprop.methods.base import Method
 from looprop.methods.parts.players import Players, players_of

@@ -18,7 +18,7 @@ from typing import Any
 from looprop.errors import DataError, UnknownNameError
 from looprop.inputs.datasets import FOLDER_HINT, data_folder
 from looprop.inputs.examples import digest, draw
-from looprop.inputs.unpacking import Unpacked
+from looprop.inputs.files import Unpacked
 
 FILES = {"squad": "squad-dev-v2.0.json.gz", "hotpot": "hotpot-dev-distractor-100.json.gz"}
 

@@ -20,7 +20,7 @@ from looprop.models.adapter import Removal
 from looprop.models.agreement import rounding
 from looprop.models.subject import Subject
 from looprop.removal.value import SetFunction
-from looprop.result.check import Check
+from looprop.result.explanation import Check
 
 
 def check_count(check: int | None) -> None:

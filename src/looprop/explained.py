@@ -19,8 +19,7 @@ from looprop.models.answers import said_of
 from looprop.models.subject import Subject
 from looprop.progress import InterruptedWarning, Steps
 from looprop.removal.value import SetFunction
-from looprop.result.check import Check
-from looprop.result.explanation import Explanation, Explanations
+from looprop.result.explanation import Check, Explanation, Explanations
 from looprop.result.matrix import ExplanationMatrix
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from looprop.errors import InputError
 from looprop.explained import named_features
-from looprop.games.interactions import candidate_pairs, pair_interactions
-from looprop.games.values import first_marginals, last_marginals
+from looprop.games.values import candidate_pairs, first_marginals, last_marginals, pair_interactions
 from looprop.methods.parts.players import Keep, check_game_options, players_of
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject

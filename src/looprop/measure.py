@@ -105,11 +105,11 @@ def error_of(error: BaseException) -> str:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """passes: forward passes of the input, as the method states its cost (docs/limits.md). seconds: so many times what
     one took just now; checks come on top, and what is shared between removals makes it less. at_most: is it a bound?
 
-    >>> print(Estimate(40.0, 120.0, at_most=True))
+    >>> print(CostEstimate(40.0, 120.0, at_most=True))
     at most 40 forward passes, about 120 s
     """
 
@@ -129,10 +129,10 @@ def one_pass(subject: Subject) -> float:
     return time.perf_counter() - start
 
 
-def estimate(subject: Subject, method: Method, *, each: bool = False) -> Estimate:
+def estimate(subject: Subject, method: Method, *, each: bool = False) -> CostEstimate:
     """The cost of a method on a subject. each: of a matrix, in which every answer token is explained by itself."""
     passes, at_most = stated_cost(subject, method, each=each)
-    return Estimate(passes, passes * one_pass(subject), at_most=at_most)
+    return CostEstimate(passes, passes * one_pass(subject), at_most=at_most)
 
 
 def stated_cost(subject: Subject, method: Method, *, each: bool = False) -> tuple[float, bool]:
@@ -147,14 +147,14 @@ def stated_cost(subject: Subject, method: Method, *, each: bool = False) -> tupl
     return passes, method.cost.startswith("at most")
 
 
-def estimate_run(subject: Subject, methods: Sequence[Method], *, curves: bool, texts: int) -> Estimate:
+def estimate_run(subject: Subject, methods: Sequence[Method], *, curves: bool, texts: int) -> CostEstimate:
     """What an evaluation of so many texts like this one will cost: the methods, leave-one-out to compare with, and two
     removal curves a method. A bound: what two of them ask for is computed once.
     """
     count = len(subject.features)
     passes = count + sum(stated_cost(subject, method)[0] for method in methods if method.name != "loo")
     passes += 2 * (count - 1) * len(methods) if curves else 0
-    return Estimate(texts * passes, texts * passes * one_pass(subject), at_most=True)
+    return CostEstimate(texts * passes, texts * passes * one_pass(subject), at_most=True)
 
 
 def spoken(seconds: float) -> str:

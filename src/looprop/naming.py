@@ -1,7 +1,13 @@
-"""How a method is named: `name`, or `name[option=value;option=value]`; several are parted by commas."""
+"""How a method is named: `name`, or `name[option=value;option=value]`, several parted by commas; and unknown names."""
 
 import re
+from collections.abc import Collection
 from functools import lru_cache
+from typing import TypeVar
+
+from looprop.errors import UnknownNameError
+
+T = TypeVar("T")
 
 
 @lru_cache
@@ -22,3 +28,14 @@ def split_names(names: str) -> list[str]:
     ['loo', 'shapley[samples=8,seed=1]']
     """
     return [name.strip() for name in re.split(r",(?![^\[]*\])", names)]
+
+
+def one_of(what: str, name: T, known: Collection[T]) -> T:
+    """The name, if it is among those known; else an error that names the closest. what: the kind of thing it names.
+
+    >>> one_of("baseline", "zero", ("zero", "pad"))
+    'zero'
+    """
+    if name not in known:
+        raise UnknownNameError(what, str(name), map(str, known))
+    return name

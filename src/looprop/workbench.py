@@ -13,7 +13,7 @@ from looprop.coarse_to_fine import Limits, coarse_to_fine
 from looprop.errors import InputError, UnknownNameError
 from looprop.explained import explain_each, explain_list, explain_one, explain_subjects
 from looprop.interacting import MOST, interactions_of
-from looprop.measure import Estimate, estimate
+from looprop.measure import CostEstimate, estimate
 from looprop.methods.base import Method
 from looprop.methods.default import by_default
 from looprop.methods.names import DEFAULT
@@ -213,7 +213,7 @@ class Workbench:
         truncation: bool = False,
         output: Literal["sum", "each"] = "sum",
         **options: Any,
-    ) -> Estimate:
+    ) -> CostEstimate:
         """What `explain` with the same arguments will cost, in forward passes and seconds: it takes one pass to say."""
         subject = self.subject(item, target=target, features=features, within=within, truncation=truncation)
         return estimate(subject, make_method(method, **options), each=output == "each")

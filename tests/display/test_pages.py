@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from looprop.display.charts import Line, line_chart
-from looprop.display.data import Cell, Column, Picture, Strip, estimated
+from looprop.display.data import Cell, Column, PatchedImage, Strip, estimated
 from looprop.display.html import card, escape, facts, fragment, heat_table, page, paragraph, table
 from looprop.display.strips import (
     View,
@@ -125,7 +125,7 @@ def patches(scores: list[float]) -> Strip:
         [f"0,{i}" for i in range(len(scores))],
         scores,
         name="loo",
-        picture=Picture(PIXEL, 1, len(scores) + 1, cells=[[i] for i in range(len(scores))]),
+        picture=PatchedImage(PIXEL, 1, len(scores) + 1, cells=[[i] for i in range(len(scores))]),
     )
 
 

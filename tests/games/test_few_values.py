@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from looprop.games import few_values
-from looprop.games.few_values import likeliest_of, likeliest_shares, prior_variance
-from looprop.games.smooth import importance_scale, odd_product, signs
+from looprop.games import smooth
+from looprop.games.smooth import importance_scale, likeliest_of, likeliest_shares, odd_product, prior_variance, signs
 from looprop.games.values import Floats, all_sets, exact_shapley
 
 PLAYERS = 6
@@ -17,15 +16,13 @@ def by_all_sets(parts: Floats, points: Floats, odd: Floats) -> tuple[Floats, Flo
     everything = signs(all_sets(PLAYERS))
     guess = parts.sum(1)
     size = guess @ guess
-    theta = few_values.REACH * importance_scale(np.abs(parts).sum(1), least=1.0)
+    theta = smooth.REACH * importance_scale(np.abs(parts).sum(1), least=1.0)
     slopes = everything @ parts / 2
-    joint = few_values.FREEDOM**2 * slopes @ slopes.T + few_values.SMOOTH * size * odd_product(
-        everything, everything, theta
-    )
+    joint = smooth.FREEDOM**2 * slopes @ slopes.T + smooth.SMOOTH * size * odd_product(everything, everything, theta)
     value_of = np.stack([exact_shapley(row) for row in np.eye(len(everything))], 1)  # (n, 2^n): phi = value_of @ v
     at = [int(np.flatnonzero((everything == point).all(1))[0]) for point in points]
-    noise = np.full(len(points), few_values.NOISE * size)
-    noise[0] = few_values.EXACT * size
+    noise = np.full(len(points), smooth.NOISE * size)
+    noise[0] = smooth.EXACT * size
     inverse = np.linalg.inv(joint[np.ix_(at, at)] + np.diag(noise))
     gain = value_of @ joint[:, at] @ inverse
     missed = odd - (everything @ guess / 2)[at]
@@ -87,11 +84,11 @@ def test_guesses_are_weighed_by_how_likely_they_make_the_values() -> None:
     for parts in guesses:  # the density of the values under each guess, by scipy
         guess = parts.sum(1)
         size, slopes = guess @ guess, points @ parts / 2
-        theta = few_values.REACH * importance_scale(np.abs(parts).sum(1), least=1.0)
-        noise = np.full(5, few_values.NOISE * size)
-        noise[0] = few_values.EXACT * size
-        smooth = few_values.SMOOTH * size * odd_product(points, points, theta)
-        covariance = few_values.FREEDOM**2 * slopes @ slopes.T + smooth + np.diag(noise)
+        theta = smooth.REACH * importance_scale(np.abs(parts).sum(1), least=1.0)
+        noise = np.full(5, smooth.NOISE * size)
+        noise[0] = smooth.EXACT * size
+        rest = smooth.SMOOTH * size * odd_product(points, points, theta)
+        covariance = smooth.FREEDOM**2 * slopes @ slopes.T + rest + np.diag(noise)
         weights.append(stats.multivariate_normal(points @ guess / 2, covariance).pdf(odd))
         all_shares.append(likeliest_shares(parts, points, odd).shares)
     found = likeliest_of(guesses, points, odd)

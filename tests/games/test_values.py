@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from looprop.games.interactions import pair_interactions
-from looprop.games.regression import constrained_least_squares, kernel_sets, kernel_shap, lime
+from looprop.games.sampling import constrained_least_squares, kernel_sets, kernel_shap, lime
 from looprop.games.values import (
     Floats,
     Game,
@@ -17,6 +16,7 @@ from looprop.games.values import (
     exact_shapley,
     first_marginals,
     last_marginals,
+    pair_interactions,
     sampled_shapley,
 )
 

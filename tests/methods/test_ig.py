@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import tiny
 import zoo
 from looprop.errors import InputError, ModelError, RuleError, UnknownNameError
-from looprop.methods.ig import IntegratedGradients, IntegratedGradientsWarning, Line
+from looprop.methods.ig import IntegratedGradients, IntegratedGradientsWarning, StraightLine
 from looprop.methods.registry import make_method
 from looprop.models.encoded import partition
 from looprop.models.heads.text_classifier import TextClassifier
@@ -128,7 +128,7 @@ def test_the_last_layer_cut_to_its_read_out_changes_nothing(
 ) -> None:
     """Also with as many points in a batch as there are rows."""
     (cut,) = IntegratedGradients(steps=steps).attribute([subject_of(family, length=7)])
-    monkeypatch.setattr(Line, "_cut", 0)
+    monkeypatch.setattr(StraightLine, "_cut", 0)
     (whole,) = IntegratedGradients(steps=steps).attribute([subject_of(family, length=7)])
     np.testing.assert_allclose(cut.scores, whole.scores, rtol=1e-9, atol=1e-9)
     assert cut.residual == pytest.approx(whole.residual, abs=1e-9)
@@ -136,26 +136,26 @@ def test_the_last_layer_cut_to_its_read_out_changes_nothing(
 
 @pytest.mark.parametrize(("family", "cut"), [("bert", True), ("llama", True), ("gpt2", False), ("vit", False)])
 def test_where_the_last_layer_is_cut(family: str, cut: bool) -> None:
-    assert bool(Line(subject_of(family, length=7), "zero", keep_special=False)._cut) is cut
-    assert Line(subject_of(family, length=3), "zero", keep_special=False)._cut == 0
+    assert bool(StraightLine(subject_of(family, length=7), "zero", keep_special=False)._cut) is cut
+    assert StraightLine(subject_of(family, length=3), "zero", keep_special=False)._cut == 0
 
 
 def test_a_cut_that_gives_another_gradient_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof is of the gradient itself, on the input at hand."""
     subject = subject_of("bert", length=7)
     (wanted,) = IntegratedGradients(steps=3).attribute([subject])
-    right = Line._fewer_rows
+    right = StraightLine._fewer_rows
 
-    def wrong(self: Line, shape: torch.Size, cut: int) -> Any:
+    def wrong(self: StraightLine, shape: torch.Size, cut: int) -> Any:
         mode = right(self, shape, cut)
         if cut:
             mode.cut_to_answer = lambda hidden: hidden[:, :1] + 0.01 * hidden[:, 1:2]
         return mode
 
-    monkeypatch.setattr(Line, "_fewer_rows", wrong)
+    monkeypatch.setattr(StraightLine, "_fewer_rows", wrong)
     other = subject_of("bert", length=7)
     (found,) = IntegratedGradients(steps=3).attribute([other])
-    assert Line(other, "zero", keep_special=False)._cut == 0
+    assert StraightLine(other, "zero", keep_special=False)._cut == 0
     np.testing.assert_allclose(found.scores, wanted.scores, atol=1e-9)
 
 
@@ -186,11 +186,11 @@ def test_a_cut_proven_on_one_text_is_not_believed_on_the_next(wraps: bool, monke
             encoded = encode(torch.tensor([ids]))
             subject = new_subject(adapter, encoded, Target((1,), "1"), partition(encoded))
             found.append(IntegratedGradients(steps=4).attribute([subject])[0].scores)
-        assert bool(Line(subject, "zero", keep_special=False)._cut) is False
+        assert bool(StraightLine(subject, "zero", keep_special=False)._cut) is False
         return found
 
     found = scores()
-    monkeypatch.setattr(Line, "_cut", 0)
+    monkeypatch.setattr(StraightLine, "_cut", 0)
     np.testing.assert_allclose(np.concatenate(found), np.concatenate(scores()), atol=1e-9)
 
 

@@ -10,9 +10,9 @@ import torch
 import zoo
 from looprop.methods.base import Attribution
 from looprop.methods.looprop import spending
-from looprop.methods.looprop.estimates import first_estimate
 from looprop.methods.looprop.first_order import first_order
 from looprop.methods.looprop.rows import whole_variants
+from looprop.methods.looprop.spending import first_estimate
 from looprop.methods.registry import make_method
 from looprop.models.heads.causal_lm import CausalLanguageModel
 from looprop.models.subject import Subject, new_subject

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from looprop.errors import InputError
-from looprop.metrics import curves
 from looprop.metrics.curves import summarise
 from looprop.metrics.removal_states import keep_matrix, removal_order
 
@@ -105,12 +104,9 @@ def test_insertion_and_deletion_equal_a_walk_through_their_own_states(scores: li
     added = sorted(range(count), key=lambda i: (-s[i], -i))
     deletion_states = [[i not in deleted[:k] for i in range(count)] for k in range(count)]
     insertion_states = [[i in added[:j] for i in range(count)] for j in range(1, count + 1)]
-    assert curves.deletion(output, morf_curve) == pytest.approx(
-        interacting(np.array(deletion_states)).mean(), abs=1e-12
-    )
-    assert curves.insertion(output, lerf_curve) == pytest.approx(
-        interacting(np.array(insertion_states)).mean(), abs=1e-12
-    )
+    found = summarise(output, morf_curve, lerf_curve)
+    assert found.deletion == pytest.approx(interacting(np.array(deletion_states)).mean(), abs=1e-12)
+    assert found.insertion == pytest.approx(interacting(np.array(insertion_states)).mean(), abs=1e-12)
 
 
 def test_one_feature_has_no_step_and_gives_nan() -> None:
@@ -128,5 +124,5 @@ def test_bad_input_names_the_offender() -> None:
             keep_matrix(order)
     with pytest.raises(InputError, match=r"got 2 \(MoRF\) and 1 \(LeRF\)"):
         summarise(1.0, [1.0, 2.0], [1.0])
-    with pytest.raises(InputError, match="curve must be finite, got inf"):
-        curves.mean_logit([1.0, math.inf])
+    with pytest.raises(InputError, match="morf_curve must be finite, got inf"):
+        summarise(1.0, [1.0, math.inf], [1.0, 2.0])

@@ -7,29 +7,8 @@ matplotlib pictures. The last two need rich and matplotlib, and are imported whe
 
 from looprop.display.charts import Line, line_chart
 from looprop.display.colour import DARK, LIGHT, TERMINAL, Scale, colour_of
-from looprop.display.data import (
-    Cell,
-    Column,
-    Strip,
-    aligned,
-    correlation,
-    estimated,
-    number,
-    two_decimals,
-    visible,
-)
-from looprop.display.html import (
-    card,
-    escape,
-    facts,
-    fragment,
-    heat_table,
-    meanings,
-    mixed,
-    page,
-    paragraph,
-    table,
-)
+from looprop.display.data import Cell, Column, Strip, aligned, correlation, estimated, number, two_decimals, visible
+from looprop.display.html import card, escape, facts, fragment, heat_table, meanings, mixed, page, paragraph, table
 from looprop.display.prompts import PromptView, Said, Section, prompt_frame, prompt_page
 from looprop.display.strips import (
     View,

@@ -10,10 +10,8 @@ from looprop.display.html import escape
 
 WIDTH, HEIGHT = 460, 270
 LEFT, RIGHT, TOP, BOTTOM = 44, 104, 12, 40
-APART = 13.5
-"""Pixels between two names."""
-COLOURS = 7
-"""So many lines have a colour of their own."""
+APART = 13.5  # pixels between two names
+COLOURS = 7  # so many lines have a colour of their own
 LONGEST = 15
 
 

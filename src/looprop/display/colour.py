@@ -33,7 +33,6 @@ TERMINAL = Scale(negative="#4a9ae0", zero="#a9adb3", positive="#f08236", text="#
 
 
 def parse(colour: str) -> RGB:
-    """Red, green and blue in [0, 1] of #rrggbb."""
     return int(colour[1:3], 16) / 255, int(colour[3:5], 16) / 255, int(colour[5:7], 16) / 255
 
 
@@ -48,7 +47,6 @@ def linear(part: float) -> float:
 
 
 def gamma(part: float) -> float:
-    """The inverse of `linear`."""
     return part * 12.92 if part <= 0.0031308 else 1.055 * float(part ** (1 / 2.4)) - 0.055
 
 
@@ -66,7 +64,6 @@ def to_oklab(rgb: RGB) -> RGB:
 
 
 def from_oklab(lab: RGB) -> RGB:
-    """The inverse of `to_oklab`."""
     lightness, a, b = lab
     long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3

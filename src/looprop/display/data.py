@@ -1,6 +1,4 @@
-"""Plain data for pages, terminals and figures: strips of features with their scores, tables of cells; and the format of
-numbers and texts in them.
-"""
+"""Plain data for pages, terminals and figures: strips of features, tables of cells, and the format of numbers."""
 
 import math
 import unicodedata
@@ -13,11 +11,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """An image in patches.
-
-    png: its file in base64. rows, columns: of the patches, from the top left. wide, high: the share of the image that
-    they cover. cells: the patches of each feature, by number.
+class PatchedImage:
+    """An image in base64 and its patches: their rows and columns from the top left, the share of its width and height
+    that they cover, and the cells of each feature, by number.
     """
 
     png: str
@@ -35,10 +31,8 @@ class Picture:
 
 @dataclass(frozen=True)
 class Mark:
-    """One feature of a strip, ready to be drawn.
-
-    fraction: its place on the colour scale in [-1, 1], None for a feature without colour (outside the scale, NaN).
-    tip: its score, on hover. joined, special, known, breaks: as in `Strip`.
+    """One feature of a `Strip`, ready to be drawn. fraction: its place on the colour scale in [-1, 1], None for one
+    without colour (outside the scale, NaN). tip: its score, on hover.
     """
 
     text: str
@@ -54,15 +48,12 @@ class Mark:
 class Strip:
     """Features in order of position, one score each.
 
-    special: features that the tokenizer added, shown in a quieter way.
-    joined: no space before this feature (a piece that continues a word). breaks: line breaks before each feature.
-    outside_scale: shown, but without a say in the colour scale (the first token of a language model is an attention
-        sink).
-    known: true leave-one-out by feature, where some was computed to check the scores; verdict: what they say of r.
-    name: the method; facts: what is printed beside it; r, r_shapley: its correlations with leave-one-out and with the
-        Shapley value, None where not known. removal: how that leave-one-out removes, where another than the method's.
-    alike: its scores are in the unit of the target, as those of other methods are.
-    picture: what features are patches of, if they are.
+    special: features that the tokenizer added, shown in a quieter way. joined: no space before this feature (a piece
+    that continues a word). breaks: line breaks before each feature. outside_scale: shown, but without a say in the
+    colour scale (attention sinks). known: true leave-one-out by feature, where some was computed to check the scores;
+    verdict: what they say of r. name: the method; facts: what is printed beside it; r, r_shapley: its correlations with
+    leave-one-out and with the Shapley value. removal: how that leave-one-out removes, where otherwise than the method.
+    alike: its scores are in the unit of the target. picture: what features are patches of, if they are.
     """
 
     features: Sequence[str]
@@ -79,7 +70,7 @@ class Strip:
     breaks: Sequence[int] = ()
     removal: str = ""
     alike: bool = True
-    picture: Picture | None = None
+    picture: PatchedImage | None = None
 
     @property
     def scale(self) -> float:
@@ -88,47 +79,35 @@ class Strip:
         return max(inside, default=0.0)
 
     def marks(self) -> list[Mark]:
-        """All features, ready to be drawn."""
         full, marks = self.scale, []
         for i, (feature, score) in enumerate(zip(self.features, self.scores, strict=True)):
             fraction = max(-1.0, min(1.0, score / full)) if full > 0 else 0.0
             has_colour = i not in self.outside_scale and not math.isnan(score)
-            marks.append(
-                Mark(
-                    feature,
-                    fraction if has_colour else None,
-                    self._tip(i),
-                    joined=bool(self.joined) and self.joined[i],
-                    special=bool(self.special) and self.special[i],
-                    known=i in self.known,
-                    breaks=self.breaks[i] if self.breaks else 0,
-                )
-            )
+            joined, special = (bool(flags) and flags[i] for flags in (self.joined, self.special))
+            breaks = self.breaks[i] if self.breaks else 0
+            shown = fraction if has_colour else None
+            marks.append(Mark(feature, shown, self._tip(i), joined, special, i in self.known, breaks))
         return marks
 
     def _tip(self, index: int) -> str:
-        score = number(self.scores[index])
+        tip = number(self.scores[index])
         if self.picture is not None:
-            tip = f"patch {self.features[index]}: {score}"
-        elif index in self.outside_scale:
-            tip = f"{score} (outside the colour scale)"
+            tip = f"patch {self.features[index]}: {tip}"
         else:
-            tip = f"{score} · position {index + 1} of {len(self.features)}"
+            outside = index in self.outside_scale
+            tip += " (outside the colour scale)" if outside else f" · position {index + 1} of {len(self.features)}"
         return tip + (f" · true value {number(self.known[index])}" if index in self.known else "")
 
     def strongest_first(self) -> list[int]:
         """Positions by magnitude of score; ties and NaN in order of position, NaN last."""
-        return sorted(
-            range(len(self.scores)), key=lambda i: -abs(self.scores[i]) if not math.isnan(self.scores[i]) else 1.0
-        )
+        ranks = [1.0 if math.isnan(score) else -abs(score) for score in self.scores]
+        return sorted(range(len(ranks)), key=ranks.__getitem__)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    bars: on pages each number is also drawn from zero, on the column's own scale; tip: explains the heading;
-    order: "ascending" or "descending" if the rows come sorted by this column; under: small below the heading, on pages.
+    """A column of a table. bars: on pages each number is also drawn from zero, on the column's own scale; tip: explains
+    the heading; order: "ascending" or "descending" if rows come sorted by it; under: small below the heading, on pages.
     """
 
     name: str
@@ -141,9 +120,7 @@ class Column:
 @dataclass(frozen=True)
 class Cell:
     """A number, with an interval where there is one; `text` is shown in its stead if given, `under` small below it,
-    `tip` on hover.
-
-    best: set in bold.
+    `tip` on hover, `best` in bold.
     """
 
     value: float
@@ -180,18 +157,14 @@ def spans(rows: Sequence[Sequence[str | Cell]]) -> list[tuple[float, float]]:
 
 def texts(rows: Sequence[Sequence[str | Cell]]) -> list[list[str]]:
     """The text of every cell; numbers without one get as many digits as the largest of their column asks for."""
+
+    def text(cell: str | Cell, scale: float) -> str:
+        if isinstance(cell, str):
+            return cell
+        return aligned(cell.value, scale, signed=False) if cell.text is None else cell.text
+
     largest = [max(map(abs, span)) for span in spans(rows)]
-    return [
-        [
-            cell
-            if isinstance(cell, str)
-            else aligned(cell.value, scale, signed=False)
-            if cell.text is None
-            else cell.text
-            for cell, scale in zip(row, largest, strict=True)
-        ]
-        for row in rows
-    ]
+    return [list(map(text, row, largest)) for row in rows]
 
 
 def number(value: float | None, *, signed: bool = True) -> str:
@@ -277,24 +250,28 @@ class _Visible(dict[int, str]):
     """For `str.translate`: what stands for a character, found when it is first met."""
 
     def __missing__(self, code: int) -> str:
-        character = chr(code)
-        if character == "\n":
-            shown = "↵"
-        elif code < 0x20:
-            shown = chr(0x2400 + code)
+        shown = character = chr(code)
         # Cf holds the direction marks, Cs lone surrogates; joiners stay, as emoji and Indic scripts are built with
         # them. The last two codes of every plane are no characters, and no XML may hold the first pair of them.
-        elif code & 0xFFFE == 0xFFFE or (
-            unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in "\u200c\u200d"
-        ):
+        hidden = unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in "\u200c\u200d"
+        if code < 0x20:
+            shown = "↵" if character == "\n" else chr(0x2400 + code)
+        elif hidden or code & 0xFFFE == 0xFFFE:
             shown = f"⟨U+{code:04X}⟩"
-        else:
-            shown = character
         self[code] = shown
         return shown
 
 
 VISIBLE = _Visible()
+
+
+def cut(text: str, longest: int) -> str:
+    """The beginning of a text, with three dots where more follows.
+
+    >>> cut("attribution", 6), cut("method", 6)
+    ('attri…', 'method')
+    """
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def visible(text: str) -> str:

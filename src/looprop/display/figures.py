@@ -5,7 +5,7 @@ import io
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -20,9 +20,9 @@ from matplotlib.image import imread
 from matplotlib.patches import FancyBboxPatch
 
 from looprop.display.colour import LIGHT, colour_of, parse
-from looprop.display.data import Mark, Strip, agreements, number, visible
+from looprop.display.data import Mark, Strip, agreements, cut, number, visible
 
-QUIET = "#5b6470"
+QUIET, EDGE = "#5b6470", "#c9ced6"
 LINE_HEIGHT = 0.36  # inches
 FONT_SIZE = 13
 LONGEST = 40  # characters of a feature beside its bar
@@ -79,27 +79,27 @@ class ShownAxes(Axes):
         return to_bytes(figure, "png", dpi=120)
 
 
+@style()
 def _strips(named: Sequence[tuple[str | None, Strip]], scale: float | None, *, title: str, width: float) -> Figure:
-    with style():
-        figure = Figure(figsize=(width, 4.0), facecolor="white")
-        canvas = FigureCanvasAgg(figure)
-        flows = [_flow(shown, canvas, width - 0.5) for _, shown in named]
-        top = 0.45 if title else 0.15
-        rows = sum(lines for _, lines in flows) + sum(name is not None for name, _ in named)
-        height = top + rows * LINE_HEIGHT + 0.75
-        figure.set_size_inches(width, height)
-        axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
-        axes.axis("off")
-        if title:
-            _write(axes, 0.25, 0.28, title, fontsize=12, fontweight="bold", color=LIGHT.text)
-        for (name, shown), (placed, lines) in zip(named, flows, strict=True):
-            if name is not None:
-                _write(axes, 0.25, top + 0.6 * LINE_HEIGHT, name, fontsize=9, color=QUIET)
-                top += LINE_HEIGHT
-            for mark, (x, line, length) in zip(shown.marks(), placed, strict=True):
-                _chip(axes, mark, 0.25 + x, top + (line + 0.5) * LINE_HEIGHT, length)
-            top += lines * LINE_HEIGHT
-        _legend(figure, scale, width, height)
+    figure = Figure(figsize=(width, 4.0), facecolor="white")
+    canvas = FigureCanvasAgg(figure)
+    flows = [_flow(shown, canvas, width - 0.5) for _, shown in named]
+    top = 0.45 if title else 0.15
+    rows = sum(lines for _, lines in flows) + sum(name is not None for name, _ in named)
+    height = top + rows * LINE_HEIGHT + 0.75
+    figure.set_size_inches(width, height)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
+    axes.axis("off")
+    if title:
+        _write(axes, 0.25, 0.28, title, fontsize=12, fontweight="bold", color=LIGHT.text)
+    for (name, shown), (placed, lines) in zip(named, flows, strict=True):
+        if name is not None:
+            _write(axes, 0.25, top + 0.6 * LINE_HEIGHT, name, fontsize=9, color=QUIET)
+            top += LINE_HEIGHT
+        for mark, (x, line, length) in zip(shown.marks(), placed, strict=True):
+            _chip(axes, mark, 0.25 + x, top + (line + 0.5) * LINE_HEIGHT, length)
+        top += lines * LINE_HEIGHT
+    _legend(figure, scale, width, height)
     return figure
 
 
@@ -124,12 +124,10 @@ def _write(axes: Axes, x: float, y: float, text: str, *, va: str = "center", **l
 
 
 def _chip(axes: Axes, mark: Mark, left: float, middle: float, length: float) -> None:
-    filled = "none" if mark.fraction is None else colour_of(mark.fraction, LIGHT)
-    edge = "#c9ced6" if mark.fraction is None else "none"
+    filled, edge = ("none", EDGE) if mark.fraction is None else (colour_of(mark.fraction, LIGHT), "none")
+    look: dict[str, Any] = {"facecolor": filled, "edgecolor": edge, "linewidth": 0.8}
     shape = "round,pad=0,rounding_size=0.05"
-    axes.add_patch(
-        FancyBboxPatch((left, middle - 0.135), length, 0.27, shape, facecolor=filled, edgecolor=edge, linewidth=0.8)
-    )
+    axes.add_patch(FancyBboxPatch((left, middle - 0.135), length, 0.27, shape, **look))
     quiet = mark.fraction is None or (mark.special and abs(mark.fraction) < 0.3)
     ink = QUIET if quiet else LIGHT.text
     _write(axes, left + length / 2, middle, mark.text, fontsize=FONT_SIZE, color=ink, ha="center", va="center_baseline")
@@ -142,7 +140,7 @@ def _legend(figure: Figure, scale: float | None, width: float, height: float) ->
     ramp.set_xticks([-1, 0, 1], ["against", "0", "for"] if scale is None else [number(-scale), "0", number(scale)])
     ramp.tick_params(labelsize=8, colors=QUIET, length=2)
     for spine in ramp.spines.values():
-        spine.set_edgecolor("#c9ced6")
+        spine.set_edgecolor(EDGE)
     note = "blue: against the target   orange: for the target"
     note += "   each method on its own scale" if scale is None else ""
     figure.text(3.15 / width, 0.425 / height, note, fontsize=8, color=QUIET, va="center")
@@ -158,20 +156,19 @@ def bars(shown: Strip, axes: Axes | None = None, *, limit: int = 40) -> Axes:
     """One horizontal bar per feature, from top to bottom in order of position; of long inputs the `limit` strongest. Of
     an image its heat map.
     """
-    if shown.picture is not None:
-        own = axes or Figure(figsize=(4.4, 4.6), layout="constrained").add_subplot(axes_class=ShownAxes)
-        return _picture_axes(shown, own, title=shown.name)
     kept, marks = sorted(shown.strongest_first()[:limit]), shown.marks()
     scores = [0.0 if math.isnan(shown.scores[i]) else shown.scores[i] for i in kept]
-    with style():
-        if axes is None:
-            size = (6.0, 0.8 + 0.24 * max(len(kept), 3))
-            axes = Figure(figsize=size, layout="constrained").add_subplot(axes_class=ShownAxes)
+    size = (6.0, 0.8 + 0.24 * max(len(kept), 3)) if shown.picture is None else (4.4, 4.6)
+    with style() if shown.picture is None else nullcontext():
+        axes = axes or Figure(figsize=size, layout="constrained").add_subplot(axes_class=ShownAxes)
+        if shown.picture is not None:
+            return _picture_axes(shown, axes, title=shown.name)
         colours = [LIGHT.positive if score > 0 else LIGHT.negative for score in scores]
         edges = ["#8b939e" if i in shown.outside_scale else "none" for i in kept]
         axes.barh(range(len(kept)), scores, color=colours, edgecolor=edges, height=0.72)
         axes.set_yticks(range(len(kept)))
-        for tick, i in zip(axes.set_yticklabels([_short(shown.features[i]) for i in kept]), kept, strict=True):
+        names = [cut(visible(shown.features[i]), LONGEST) for i in kept]  # long ones would leave no room for any bar
+        for tick, i in zip(axes.set_yticklabels(names), kept, strict=True):
             tick.set_parse_math(False)
             tick.set_color(QUIET if marks[i].special else LIGHT.text)
         axes.invert_yaxis()
@@ -184,12 +181,6 @@ def bars(shown: Strip, axes: Axes | None = None, *, limit: int = 40) -> Axes:
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
     return axes
-
-
-def _short(feature: str) -> str:
-    """A feature beside its bar: a long one would leave no room for any bar."""
-    text = visible(feature)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def _picture_axes(shown: Strip, axes: Axes, *, title: str) -> Axes:

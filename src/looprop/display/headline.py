@@ -3,17 +3,13 @@
 import math
 from collections.abc import Sequence
 
-from looprop.display.data import Strip, number, visible
+from looprop.display.data import Strip, cut, number, visible
 
-NAMED = 3
-"""So many features at most are named."""
-NEAR = 0.5
-"""A feature with this share of the strongest score is named beside it."""
-SMALL = 0.05
-"""An effect below this share of the output is none to speak of."""
+NAMED = 3  # so many features at most are named
+NEAR = 0.5  # a feature with this share of the strongest score is named beside it
+SMALL = 0.05  # an effect below this share of the output is none to speak of
 LONGEST = 40
-SAID_AGAINST = 0.5
-"""A feature against the target is named from this share of the strongest score on."""
+SAID_AGAINST = 0.5  # a feature against the target is named from this share of the strongest score on
 
 
 def headline(
@@ -21,10 +17,9 @@ def headline(
 ) -> str:
     """The target and what it rests on.
 
-    Special features and those outside the scale are no reasons. "Mostly" is said where the features named, three at
-    most, are half of all that speaks for the target. kind: what scores say, as in `looprop.methods`;
-    nothing_matters: true values have shown that no feature matters by itself. output: of the target; effects that are
-    tiny beside it are no reasons.
+    Special features and those outside the scale are no reasons. "Mostly" is said where the features named are half of
+    all that speaks for the target. kind: what scores say, as in `looprop.methods`. nothing_matters: true values have
+    shown that no feature matters by itself. output: of the target; effects that are tiny beside it are no reasons.
 
     >>> headline("positive", Strip(["a", "moving", "funny", "film"], [0.0, 2.0, 1.0, 0.1]))
     'positive, mostly because of ‘moving’ and ‘funny’'
@@ -53,21 +48,21 @@ def headline(
         count += 1
     named = speaking[: min(count, NAMED)]
     half = sum(shown.scores[i] for i in named) >= total / 2
-    listed = _listed([shown.features[i] for i in named], patches=shown.picture is not None)
+    listed = _listed(shown, named)
     if kind == "weight":
         return f"{label}; most weight lies on {listed}"
     said = f"{label}, {'mostly' if half else 'above all'} because of {listed}"
     last = order[-1]
     if shown.scores[last] <= -SAID_AGAINST * shown.scores[named[0]]:
-        said += f", in spite of {_listed([shown.features[last]], patches=shown.picture is not None)}"
+        said += f", in spite of {_listed(shown, [last])}"
     return said
 
 
-def _listed(features: Sequence[str], *, patches: bool) -> str:
+def _listed(shown: Strip, places: Sequence[int]) -> str:
     """Names with "and" before the last; a word that stands twice is named once."""
-    names = list(dict.fromkeys(" ".join(visible(feature).split()) for feature in features))
-    short = [name if len(name) <= LONGEST else name[: LONGEST - 1] + "…" for name in names]
-    quoted = [f"patch {name}" if patches else f"‘{name}’" for name in short]
+    patches = shown.picture is not None
+    names = list(dict.fromkeys(" ".join(visible(shown.features[i]).split()) for i in places))
+    quoted = [f"patch {cut(name, LONGEST)}" if patches else f"‘{cut(name, LONGEST)}’" for name in names]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
@@ -81,6 +76,5 @@ def residual_said(residual: float, output: float) -> str:
         return "not a number"
     if abs(residual) <= 1e-4 * max(1.0, abs(output)):
         return "none: scores add up to the output"
-    return (
-        f"scores add up to {number(abs(residual), signed=False)} {'less' if residual > 0 else 'more'} than the output"
-    )
+    size, than = number(abs(residual), signed=False), "less" if residual > 0 else "more"
+    return f"scores add up to {size} {than} than the output"

@@ -1,6 +1,4 @@
-"""The parts of pages and notebook output: style and script, header, cards, facts, coloured features, tables with bars,
-heat maps. Nothing comes from the network.
-"""
+"""The parts of pages and notebook output. Nothing comes from the network."""
 
 import html
 import math
@@ -13,8 +11,10 @@ from looprop.display.data import VISIBLE, Cell, Column, Mark, aligned, spans, te
 
 # The browser itself refuses whatever is not written in the page.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-SHORT = 26
-"""Names of so many characters stay on one line."""
+SHORT = 26  # names of so many characters stay on one line
+# Check boxes, so that they work without a script: one merges the pieces of words, one colours all methods on one scale.
+WORD_SWITCH = '<label class="switch"><input type="checkbox" class="word-switch">Whole words</label>'
+SCALE_SWITCH = '<label class="switch"><input type="checkbox" class="scale-switch">One scale for all</label>'
 
 
 def escape(text: str) -> str:
@@ -28,7 +28,6 @@ def escape(text: str) -> str:
 
 @cache
 def style() -> str:
-    """The style sheet, with the colours of the scale filled in."""
     text = asset("looprop.css")
     for name, scale in (("light", LIGHT), ("dark", DARK)):
         for part in ("negative", "zero", "positive", "text"):
@@ -37,12 +36,7 @@ def style() -> str:
 
 
 @cache
-def script() -> str:
-    return asset("looprop.js")
-
-
 def asset(name: str) -> str:
-    """A file beside this one."""
     return files("looprop.display").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -60,7 +54,7 @@ def page(
     switch, `scales` that of one colour scale, `more` the style and script of that name to those of every page.
     """
     own_style, own_script = (asset(f"{more}.css"), asset(f"{more}.js")) if more else ("", "")
-    switch = (word_switch() if words else "") + (scale_switch() if scales else "")
+    switch = (WORD_SWITCH if words else "") + (SCALE_SWITCH if scales else "")
     below = f'<p class="subtitle">{escape(subtitle)}</p>' if subtitle else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -70,8 +64,8 @@ def page(
         '<body class="looprop"><main>\n<header><div class="titles"><span '
         f'class="brand">looprop</span><h1>{escape(title)}</h1>{below}</div>'
         f'<div class="controls">{switch}<button type="button" id="theme">Theme</button></div></header>\n'
-        f"{body}\n<footer>{escape(footer)}</footer>\n</main>\n<script>\n{script()}{asset('page.js')}{own_script}</script>\n"
-        "</body>\n</html>\n"
+        f"{body}\n<footer>{escape(footer)}</footer>\n</main>\n"
+        f"<script>\n{asset('looprop.js')}{asset('page.js')}{own_script}</script>\n</body>\n</html>\n"
     )
 
 
@@ -83,7 +77,7 @@ def fragment(body: str, *, plain: str = "") -> str:
     inside = f'<style>:host{{all:initial;display:block}}\n{style()}</style><div class="looprop fragment">{body}</div>'
     return (
         f"<div data-looprop><template>{inside}</template><pre>{escape(plain)}</pre>"
-        f"<script>(() => {{{script()}{asset('theme.js')}{asset('notebook.js')}}})();</script></div>"
+        f"<script>(() => {{{asset('looprop.js')}{asset('theme.js')}{asset('notebook.js')}}})();</script></div>"
     )
 
 
@@ -110,16 +104,6 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def word_switch() -> str:
-    """Merges the pieces of words; a check box, so that it works without a script."""
-    return '<label class="switch"><input type="checkbox" class="word-switch">Whole words</label>'
-
-
-def scale_switch() -> str:
-    """Colours all methods on one scale; a check box too."""
-    return '<label class="switch"><input type="checkbox" class="scale-switch">One scale for all</label>'
-
-
 def folded(body: str, said: str) -> str:
     """HTML that is shown on demand; `said` is plain text."""
     return f"<details><summary>{escape(said)}</summary>{body}</details>"
@@ -137,8 +121,8 @@ def table(
 ) -> str:
     """A table; a string cell is plain text, a `Cell` a number; `strong` rows are set in bold.
 
-    keys: names of features, one per row, by which the script links it to their marks in a text or picture; lines: of
-    lines of a chart. stacked: in a narrow window each row is a block of its own, for rows of sentences.
+    keys: names of features, one per row, which the script links to their marks in a text or picture; lines: of lines of
+    a chart. stacked: in a narrow window each row is a block of its own.
     """
     numeric = [any(isinstance(row[j], Cell) for row in rows) for j in range(len(columns))]
     head = ""
@@ -155,10 +139,7 @@ def table(
         key = f' data-feature="{escape(keys[i])}"' if keys else ""
         key += f' data-line="{escape(lines[i])}"' if lines else ""
         body += (f'<tr class="strong"{key}>' if i in strong else f"<tr{key}>") + cells + "</tr>"
-    kind = "data stack" if stacked else "data"
-    return (
-        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    return _scrolled("data stack" if stacked else "data", head, body)
 
 
 def _cell(cell: str | Cell, text: str, column: Column, span: tuple[float, float], stacked: bool) -> str:
@@ -168,27 +149,19 @@ def _cell(cell: str | Cell, text: str, column: Column, span: tuple[float, float]
         return f"<td{short}{label}>{escape(text)}</td>" + ("<td></td>" if column.bars else "")
     tip = f' title="{escape(cell.tip)}"' if cell.tip else ""
     under = f"<small>{escape(cell.under)}</small>" if cell.under else ""
-    shown = (
-        f'<td class="num{" best" if cell.best else ""}" data-sort="{cell.value}"{tip}{label}>{escape(text)}{under}</td>'
-    )
-    return shown + (f"<td>{bar(cell, span)}</td>" if column.bars else "")
+    attributes = f'class="num{" best" if cell.best else ""}" data-sort="{cell.value}"{tip}{label}'
+    return f"<td {attributes}>{escape(text)}{under}</td>" + (f"<td>{bar(cell, span)}</td>" if column.bars else "")
 
 
 def bar(cell: Cell, span: tuple[float, float]) -> str:
-    """A bar from zero to the number, with a line over the interval; `span` is the column's
-    lowest and highest number.
-    """
+    """A bar from zero to the number, with a line over the interval. span: the column's lowest and highest number."""
     low, high = span
-    width = (high - low) or 1.0
-
-    def piece(tag: str, start: float, end: float) -> str:
-        return f'<{tag} style="--from:{(start - low) / width:.4f};--length:{(end - start) / width:.4f}"></{tag[0]}>'
-
-    inside = ""
-    if math.isfinite(cell.value):
-        inside += piece("i" if cell.value >= 0 else 'i class="n"', min(0.0, cell.value), max(0.0, cell.value))
-    if cell.low is not None and cell.high is not None and math.isfinite(cell.low) and math.isfinite(cell.high):
-        inside += piece("b", cell.low, cell.high)
+    width, value, inside = (high - low) or 1.0, cell.value or 0.0, ""
+    size = ("i", 0.0, value) if value >= 0 else ('i class="n"', value, 0.0)
+    for tag, start, end in (size, ("b", cell.low, cell.high)):
+        if start is not None and end is not None and math.isfinite(start) and math.isfinite(end):
+            place = f"--from:{(start - low) / width:.4f};--length:{(end - start) / width:.4f}"
+            inside += f'<{tag} style="{place}"></{tag[0]}>'
     return f'<span class="bar" style="--origin:{-low / width:.4f}">{inside}</span>'
 
 
@@ -204,30 +177,30 @@ def heat_table(
 ) -> str:
     """A heat map with its numbers: values[i][j] coloured on scale j (the largest magnitude of the column unless given).
 
-    uncoloured: rows that are shown without colour and have no say in the scale. key: the first letter of the features'
-    names, where rows are features that are marked elsewhere.
+    uncoloured: rows without colour and without a say in the scale. key: the first letter of the features' names, where
+    rows are features that are marked elsewhere.
     """
     if scales is None:
-        coloured = [
-            [abs(v) for i, v in enumerate(column) if i not in uncoloured and math.isfinite(v)]
-            for column in zip(*values, strict=True)
-        ]
-        scales = [max(column, default=0.0) for column in coloured]
+        kept = [row for i, row in enumerate(values) if i not in uncoloured] or [[math.nan] * len(columns)]
+        scales = [max((abs(v) for v in column if math.isfinite(v)), default=0.0) for column in zip(*kept, strict=True)]
     head = f'<th aria-sort="none" data-first>{escape(corner)}</th>'
     head += "".join(f'<th aria-sort="none" style="text-align:center">{escape(name)}</th>' for name in columns)
     body = ""
     written = [[aligned(value, scale) for value, scale in zip(row, scales, strict=True)] for row in values]
     for i, (name, row, shown) in enumerate(zip(rows, values, written, strict=True)):
-        parts = zip(row, scales, shown, strict=True)
-        cells = "".join(_heat_cell(*part, coloured=i not in uncoloured) for part in parts)
         linked = f' data-feature="{key}{i}"' if key else ""
-        body += f'<tr{linked}><td data-sort="{i}">{escape(name)}</td>{cells}</tr>'
-    return f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        body += f'<tr{linked}><td data-sort="{i}">{escape(name)}</td>'
+        for value, scale, text in zip(row, scales, shown, strict=True):
+            known = i not in uncoloured and math.isfinite(value)
+            side, colour = mixed(value / scale if scale > 0 else 0.0) if known else ("outside", "")
+            body += f'<td class="heat {side}" style="{colour}" data-sort="{value}">{text}</td>'
+        body += "</tr>"
+    return _scrolled("data", head, body)
 
 
-def _heat_cell(value: float, scale: float, text: str, *, coloured: bool) -> str:
-    attributes = mixed(value / scale if scale > 0 else 0.0) if coloured and math.isfinite(value) else ("outside", "")
-    return f'<td class="heat {attributes[0]}" style="{attributes[1]}" data-sort="{value}">{text}</td>'
+def _scrolled(kind: str, head: str, body: str) -> str:
+    table = f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll">{table}</div>'
 
 
 def coloured_text(marks: Sequence[Mark], key: str) -> str:

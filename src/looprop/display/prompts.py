@@ -1,7 +1,7 @@
 """A prompt as it was laid out, coloured by what each of its parts does to the answer beside it: page and notebook.
 
-The page holds the matrix of features by answer tokens: a click on a token of the answer recolours the prompt, a click
-on a part of the prompt shows which tokens it speaks for. Without its script it shows the whole answer.
+A click on a token of the answer recolours the prompt, a click on a part of the prompt shows which tokens it speaks for.
+Without its script the page shows the whole answer.
 """
 
 import html
@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 from looprop.display.data import aligned, number
 from looprop.display.html import asset, card, escape, facts, mixed, page
@@ -17,10 +18,8 @@ from looprop.errors import InputError
 
 Span = tuple[int, int]
 LONGEST_TITLE = 90
-UNLIKELY = 0.001
-"""A whole answer that is less likely is told by the mean of its tokens."""
-SHOWN = 8
-"""So many of the strongest features are listed before one asks for more."""
+UNLIKELY = 0.001  # a whole answer that is less likely is told by the mean of its tokens
+SHOWN = 8  # so many of the strongest features are listed before one asks for more
 LONGEST_NAME = 220
 FRAME_HEIGHT = 620
 
@@ -49,9 +48,8 @@ class PromptView:
 
     text: the prompt as the model got it. spans: of each feature, its characters in it. names: what lists call each.
     scores: one row per feature with one number per answer token, or a single number where only the whole is known.
-    answer: the tokens. turns, documents: where they stand; outside of all turns is the template.
-    effects: are scores what the log-probability loses when the feature goes? Only then a probability without it is
-        shown. notes: what there is to say of some features, by number.
+    turns, documents: where they stand; outside of all turns is the template. effects: scores are what the
+    log-probability loses when the feature goes, so that a probability without it is shown. notes: by feature.
     """
 
     text: str
@@ -66,11 +64,9 @@ class PromptView:
     notes: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not len(self.spans) == len(self.names) == len(self.scores):
-            raise InputError(
-                f"every feature needs a span, a name and scores: got {len(self.spans)}, {len(self.names)} and "
-                f"{len(self.scores)}"
-            )
+        spans, names, scores = map(len, (self.spans, self.names, self.scores))
+        if not spans == names == scores:
+            raise InputError(f"every feature needs a span, a name and scores: got {spans}, {names} and {scores}")
         if wrong := {len(row) for row in self.scores} - {1, len(self.answer)}:
             raise InputError(
                 f"a feature has one score per answer token ({len(self.answer)}) or a single one, got {sorted(wrong)[0]}"
@@ -83,8 +79,12 @@ class PromptView:
 
     @property
     def totals(self) -> list[float]:
-        """The score of each feature for the whole answer."""
         return [math.fsum(row) if all(map(math.isfinite, row)) else math.nan for row in self.scores]
+
+    @property
+    def scale(self) -> float:
+        """The total that gets the full colour: the largest magnitude; 0 if there is none."""
+        return max((abs(total) for total in self.totals if math.isfinite(total)), default=0.0)
 
     @property
     def logprob(self) -> float:
@@ -114,10 +114,7 @@ def likelihood(logprob: float, tokens: int) -> str:
     >>> likelihood(math.log(0.25), 2), likelihood(20 * math.log(0.5), 20)
     ('25 %', '50 % a token')
     """
-    if not math.isfinite(logprob):
-        return "–"
-    chance = math.exp(min(0.0, logprob))
-    return percent(chance) if chance >= UNLIKELY or tokens < 2 else f"{percent(math.exp(logprob / tokens))} a token"
+    return _in_words(tokens, logprob) if math.isfinite(logprob) else "–"
 
 
 def change(logprob: float, score: float, tokens: int) -> str:
@@ -126,12 +123,13 @@ def change(logprob: float, score: float, tokens: int) -> str:
     >>> change(math.log(0.5), math.log(2), 1)
     '50 % → 25 %'
     """
-    if not (math.isfinite(logprob) and math.isfinite(score)):
-        return ""
-    if math.exp(min(0.0, logprob)) >= UNLIKELY or tokens < 2:
-        return f"{percent(math.exp(min(0.0, logprob)))} → {percent(math.exp(min(0.0, logprob - score)))}"
-    before, after = (percent(math.exp(min(0.0, value / tokens))) for value in (logprob, logprob - score))
-    return f"{before} → {after} a token"
+    return _in_words(tokens, logprob, logprob - score) if math.isfinite(logprob) and math.isfinite(score) else ""
+
+
+def _in_words(tokens: int, *logprobs: float) -> str:
+    each = tokens if tokens > 1 and math.exp(min(0.0, logprobs[0])) < UNLIKELY else 1
+    chances = [percent(math.exp(min(0.0, logprob / each))) for logprob in logprobs]
+    return " → ".join(chances) + (" a token" if each > 1 else "")
 
 
 def shortened(text: str, longest: int = LONGEST_TITLE) -> str:
@@ -142,9 +140,6 @@ def shortened(text: str, longest: int = LONGEST_TITLE) -> str:
     """
     line = " ".join(text.split())
     return line if len(line) <= longest else line[: longest - 1].rstrip() + " …"
-
-
-# ----- page and notebook
 
 
 def laid_out(text: str) -> str:
@@ -163,7 +158,7 @@ def prompt_page(title: str, view: PromptView, *, subtitle: str = "", footer: str
 
 def prompt_frame(title: str, view: PromptView, *, subtitle: str = "", height: int = FRAME_HEIGHT) -> str:
     """The page for a notebook cell, in a frame of its own: no style goes in or out, and its script touches nothing.
-    The frame says how high it would like to be, and is told the notebook's theme. height: in pixels, at first.
+    height: in pixels, until the frame asks for another.
     """
     inside = html.escape(prompt_page(title, view, subtitle=subtitle, framed=True), quote=True)
     return (
@@ -173,11 +168,7 @@ def prompt_frame(title: str, view: PromptView, *, subtitle: str = "", height: in
     )
 
 
-# ----- the prompt
-
-
-@dataclass(frozen=True)
-class _Segment:
+class _Segment(NamedTuple):
     start: int
     stop: int
     turn: int | None
@@ -190,35 +181,33 @@ def _segments(view: PromptView) -> Iterator[_Segment]:
     features = [span or (0, 0) for span in view.spans]
     turns, documents = ([(s.start, s.stop) for s in kind] for kind in (view.turns, view.documents))
     borders = {0, len(view.text)}.union(*(set(span) for span in (*features, *turns, *documents)))
-    ends = sorted(border for border in borders if 0 <= border <= len(view.text))
-    for start, stop in pairwise(ends):
-        yield _Segment(start, stop, *(_holder(spans, start) for spans in (turns, documents, features)))
 
+    def holder(spans: Sequence[Span], place: int) -> int | None:
+        return next((i for i, (start, stop) in enumerate(spans) if start <= place < stop), None)
 
-def _holder(spans: Sequence[Span], place: int) -> int | None:
-    return next((i for i, (start, stop) in enumerate(spans) if start <= place < stop), None)
+    for start, stop in pairwise(sorted(border for border in borders if 0 <= border <= len(view.text))):
+        yield _Segment(start, stop, holder(turns, start), holder(documents, start), holder(features, start))
 
 
 def _prompt(view: PromptView) -> str:
-    totals = view.totals
-    scale = _scale(totals)
-    turns = ""
+    totals, scale, turns = view.totals, view.scale, ""
     for turn, of_turn in groupby(_segments(view), key=lambda part: part.turn):
-        said = ""
+        kind, said = "template" if view.turns else "turn plain", ""
+        if turn is not None:
+            kind, said = "turn", f'<div class="role">{escape(view.turns[turn].name)}</div>'
         for document, inside in groupby(of_turn, key=lambda part: part.document):
             text = "".join(_piece(view, part, totals, scale) for part in inside)
             if document is not None:
                 name = f'<div class="name">{escape(view.documents[document].name)}</div>'
                 text = f'<div class="document">{name}{text}</div>'
             said += text
-        turns += _turn(view, turn, said)
-    return f'<h2>The prompt</h2><div class="prompt">{turns}</div>' + _legend(scale)
-
-
-def _turn(view: PromptView, turn: int | None, text: str) -> str:
-    if turn is not None:
-        return f'<div class="turn"><div class="role">{escape(view.turns[turn].name)}</div>{text}</div>'
-    return f'<div class="{"template" if view.turns else "turn plain"}">{text}</div>'
+        turns += f'<div class="{kind}">{said}</div>'
+    legend = (
+        f'<div class="legend"><span>speaks against the answer <b class="low">{number(-scale)}</b></span>'
+        f'<span class="ramp"></span><span><b class="high">{number(scale)}</b> for it</span>'
+        "<span>dimmed: always kept, no score</span></div>"
+    )
+    return f'<h2>The prompt</h2><div class="prompt">{turns}</div>' + legend
 
 
 def _piece(view: PromptView, part: _Segment, totals: Sequence[float], scale: float) -> str:
@@ -236,39 +225,21 @@ def _piece(view: PromptView, part: _Segment, totals: Sequence[float], scale: flo
     return laid_out(text[:left]) + mark + laid_out(text[right:])
 
 
-def _scale(totals: Sequence[float]) -> float:
-    return max((abs(total) for total in totals if math.isfinite(total)), default=0.0)
-
-
-def _legend(scale: float) -> str:
-    return (
-        '<div class="legend"><span>speaks against the answer <b class="low">'
-        f'{number(-scale)}</b></span><span class="ramp"></span><span><b class="high">{number(scale)}</b> for it</span>'
-        "<span>dimmed: always kept, no score</span></div>"
-    )
-
-
-# ----- the answer and the features by strength
-
-
 def _answer(view: PromptView) -> str:
     tokens = "".join(_token(i, token, view.by_token) for i, token in enumerate(view.answer))
-    whole = '<button type="button" class="whole" aria-pressed="true">Whole answer</button>' if view.by_token else ""
-    hint = (
-        '<p class="hint">Choose a word of the answer, or several: the prompt shows what it came from. '
-        "Arrow keys move, Escape goes back to the whole.</p>"
-        if view.by_token
-        else ""
-    )
-    likely = (
-        f'<p class="likely" aria-live="polite">log-probability <b class="logprob">{number(view.logprob)}</b> · '
-        f'probability <b class="probability">{likelihood(view.logprob, len(view.answer))}</b></p>'
-        if math.isfinite(view.logprob)
-        else ""
-    )
-    return card(
-        f'<div class="answer" role="group" aria-label="answer">{tokens}</div>{likely}{whole}{hint}', title="The answer"
-    )
+    shown = f'<div class="answer" role="group" aria-label="answer">{tokens}</div>'
+    if math.isfinite(view.logprob):
+        shown += (
+            f'<p class="likely" aria-live="polite">log-probability <b class="logprob">{number(view.logprob)}</b> · '
+            f'probability <b class="probability">{likelihood(view.logprob, len(view.answer))}</b></p>'
+        )
+    if view.by_token:
+        shown += (
+            '<button type="button" class="whole" aria-pressed="true">Whole answer</button>'
+            '<p class="hint">Choose a word of the answer, or several: the prompt shows what it came from. '
+            "Arrow keys move, Escape goes back to the whole.</p>"
+        )
+    return card(shown, title="The answer")
 
 
 def _token(index: int, token: Said, clickable: bool) -> str:
@@ -286,23 +257,18 @@ def _token(index: int, token: Said, clickable: bool) -> str:
 
 
 def _ranking(view: PromptView) -> str:
-    totals = view.totals
-    scale = _scale(totals)
+    totals, scale = view.totals, view.scale
     order = sorted(range(len(totals)), key=lambda i: -totals[i] if math.isfinite(totals[i]) else math.inf)
     rows = "".join(_ranked(view, i, totals[i], scale, hidden=place >= SHOWN) for place, i in enumerate(order))
-    more = (
-        f'<button type="button" class="more" aria-expanded="false">All {len(order)}</button>'
-        if len(order) > SHOWN
-        else ""
-    )
+    more = f'<button type="button" class="more" aria-expanded="false">All {len(order)}</button>'
+    more = more if len(order) > SHOWN else ""
     heads = "score in log-probability" + (", and the answer's probability with and without it" if view.effects else "")
     return card(f'<p class="hint">{heads}</p><ol class="ranking">{rows}</ol>{more}', title="What it came from")
 
 
 def _ranked(view: PromptView, index: int, score: float, scale: float, *, hidden: bool) -> str:
-    with_and_without = (
-        f'<span class="change">{change(view.logprob, score, len(view.answer))}</span>' if view.effects else ""
-    )
+    effect = change(view.logprob, score, len(view.answer))
+    with_and_without = f'<span class="change">{effect}</span>' if view.effects else ""
     note = f'<span class="note">{escape(view.notes[index])}</span>' if index in view.notes else ""
     share = abs(score) / scale if scale > 0 and math.isfinite(score) else 0.0
     return (

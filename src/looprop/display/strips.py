@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from looprop.display.data import Cell, Column, Mark, Strip, agreements, aligned, number, visible
+from looprop.display.data import Cell, Column, Strip, agreements, aligned, number, visible
 from looprop.display.html import (
+    SCALE_SWITCH,
+    WORD_SWITCH,
     card,
     coloured_text,
     escape,
@@ -16,13 +18,15 @@ from looprop.display.html import (
     heat_table,
     page,
     paragraph,
-    scale_switch,
     table,
-    word_switch,
 )
 
-FEW = 30
-"""More features are listed on demand."""
+FEW = 30  # more features are listed on demand
+STRENGTH_SLIDER = (
+    '<label class="strength-of">picture <input type="range" class="strength" min="0" max="100" value="75" '
+    'aria-label="strength of the heat map"> heat map</label>'
+)
+"""For the strength of the heat maps of a page."""
 
 
 @dataclass(frozen=True)
@@ -34,24 +38,21 @@ class View:
 
 
 def strip(shown: Strip, *, small: bool = False, share: float = 1.0, key: str = "t") -> str:
-    """A strip of features as text; on hover the value and its share of the scale. share: of the scale that all methods
-    have together; key: the first letter of the features' names.
+    """A strip of features as text, or as patches of an image; on hover the value and its share of the scale.
+
+    share: of the scale that all methods have together; key: the first letter of the features' names.
     """
-    if shown.picture is not None:
-        return _picture(shown, share=share)
-    own = f' style="--share:{share:.4f}"' if share != 1.0 else ""
-    text = coloured_text(shown.marks(), key)
-    return f'<p class="strip{" fragment-strip" if small else ""}"{own}>{text}</p>'
-
-
-def _picture(shown: Strip, *, share: float = 1.0) -> str:
-    """The image of a strip whose features are patches. share: of the scale that all methods have together."""
     drawn = shown.picture
-    assert drawn is not None
+    if drawn is None:
+        own = f' style="--share:{share:.4f}"' if share != 1.0 else ""
+        text = coloured_text(shown.marks(), key)
+        return f'<p class="strip{" fragment-strip" if small else ""}"{own}>{text}</p>'
     patches = [""] * (drawn.rows * drawn.columns)
     for index, (mark, cells) in enumerate(zip(shown.marks(), drawn.cells, strict=False)):
+        side = "" if mark.fraction is None else " n" if mark.fraction < 0 else " p"
+        look = f'class="patch{side}" style="--a:{abs(mark.fraction or 0.0):.3f}"'
         for cell in cells:
-            patches[cell] = _patch(mark, index)
+            patches[cell] = f'<span {look} data-feature="t{index}" title="{escape(mark.tip)}"></span>'
     grid = "".join(patch or '<span class="patch"></span>' for patch in patches)
     return (
         f'<div class="picture" style="--share:{share:.4f}"><img alt="the image that is explained" '
@@ -60,36 +61,17 @@ def _picture(shown: Strip, *, share: float = 1.0) -> str:
     )
 
 
-def _patch(mark: Mark, index: int) -> str:
-    side = "" if mark.fraction is None else " n" if mark.fraction < 0 else " p"
-    strength = abs(mark.fraction or 0.0)
-    return (
-        f'<span class="patch{side}" style="--a:{strength:.3f}" data-feature="t{index}" title="{escape(mark.tip)}">'
-        "</span>"
-    )
-
-
-def _strength_slider() -> str:
-    """A slider for the strength of the heat maps of a page."""
-    return (
-        '<label class="strength-of">picture <input type="range" class="strength" min="0" max="100" value="75" '
-        'aria-label="strength of the heat map"> heat map</label>'
-    )
-
-
 def legend(scale: float | None, *, outside: bool = False, known: bool = False) -> str:
     """The colour scale with zero in the middle; without a number where every strip has its own scale."""
-    ends = ("strongest against", "strongest for") if scale is None else (number(-scale), number(scale))
-    note = '<span class="own-scale">each method on its own scale</span>' if scale is None else ""
-    note += '<span class="one-scale"><span>all methods in one unit on one scale</span></span>' if scale is None else ""
+    if scale is None:
+        low, high = "strongest against", "strongest for"
+        note = '<span class="own-scale">each method on its own scale</span>'
+        note += '<span class="one-scale"><span>all methods in one unit on one scale</span></span>'
+    else:
+        low, high, note = f"against the target {number(-scale)}", f"{number(scale)} for the target", ""
     note += "<span>outlined: outside the scale</span>" if outside else ""
     note += '<span><span class="known">underlined</span>: its true value was computed</span>' if known else ""
-    sides = (escape(ends[0]), escape(ends[1]))
-    against, speaks_for = ("", "") if scale is None else ("against the target ", " for the target")
-    return (
-        f'<div class="legend"><span>{against}{sides[0]}</span><span '
-        f'class="ramp"></span><span>{sides[1]}{speaks_for}</span>{note}</div>'
-    )
+    return f'<div class="legend"><span>{low}</span><span class="ramp"></span><span>{high}</span>{note}</div>'
 
 
 def feature_table(shown: Strip, key: str = "t") -> str:
@@ -97,28 +79,21 @@ def feature_table(shown: Strip, key: str = "t") -> str:
     columns = [Column("#"), Column("feature"), Column("score", bars=True), Column("|score|", order="descending")]
     columns += [Column("true value", tip="leave-one-out, computed to check the scores")] if shown.known else []
     largest = max(map(abs, filter(math.isfinite, shown.scores)), default=0.0)
+    largest_known = max(map(abs, shown.known.values()), default=0.0)
     rows: list[list[str | Cell]] = []
     order = shown.strongest_first()
     for i in order:
-        score = shown.scores[i]
-        size = Cell(abs(score), text=aligned(abs(score), largest, signed=False))
-        name = visible(shown.features[i].strip(" ") or shown.features[i].replace(" ", "␣")) or "(empty)"
-        known = [_true_value(shown, i)] if shown.known else []
-        rows.append(
-            [Cell(float(i + 1), text=str(i + 1)), name, Cell(score, text=aligned(score, largest)), size, *known]
-        )
+        score, feature, truth = shown.scores[i], shown.features[i], shown.known.get(i, math.nan)
+        name = visible(feature.strip(" ") or feature.replace(" ", "␣")) or "(empty)"
+        sizes = [Cell(score, text=aligned(score, largest))]
+        sizes += [Cell(abs(score), text=aligned(abs(score), largest, signed=False))]
+        sizes += [Cell(truth, text=aligned(truth, largest_known) if i in shown.known else "")] if shown.known else []
+        rows.append([Cell(float(i + 1), text=str(i + 1)), name, *sizes])
     keys = [f"{key}{i}" for i in order]
     if len(rows) <= FEW:
         return table(columns, rows, keys=keys)
     first, everything = table(columns, rows[:FEW], keys=keys[:FEW]), table(columns, rows, keys=keys)
     return f'<div class="first-rows">{first}</div>' + folded(everything, f"all {len(rows)} features")
-
-
-def _true_value(shown: Strip, index: int) -> str | Cell:
-    if index not in shown.known:
-        return Cell(math.nan, text="")
-    largest = max(map(abs, shown.known.values()))
-    return Cell(shown.known[index], text=aligned(shown.known[index], largest))
 
 
 def _both(view: View, draw: Callable[[Strip, str], str]) -> str:
@@ -132,7 +107,7 @@ def _either(tokens: str, words: str) -> str:
 
 
 def _strip_and_legend(shown: Strip, key: str, *, small: bool = False) -> str:
-    slider = _strength_slider() if shown.picture is not None else ""
+    slider = STRENGTH_SLIDER if shown.picture is not None else ""
     below = legend(shown.scale, outside=bool(shown.outside_scale), known=bool(shown.known))
     return strip(shown, small=small, key=key) + slider + below
 
@@ -140,30 +115,30 @@ def _strip_and_legend(shown: Strip, key: str, *, small: bool = False) -> str:
 def explanation_page(
     title: str, view: View, *, subtitle: str = "", note: str = "", footer: str = "", more: str = ""
 ) -> str:
-    """The page of one explanation: facts, coloured text, legend, table of features. note: a sentence below them; more:
-    further sections.
-    """
-    told = paragraph(note) if note else ""
-    body = card(facts(view.tokens.facts) + told + _both(view, _strip_and_legend)) + more
+    """The page of one explanation. note: a sentence below the facts; more: further sections."""
+    body = card(_facts_and_note(view, note) + _both(view, _strip_and_legend)) + more
     body += card(_both(view, feature_table), title="Features by strength")
     return page(title, body, subtitle=subtitle, words=view.words is not None, footer=footer)
 
 
 def explanation_fragment(title: str, view: View, *, note: str = "", plain: str = "") -> str:
     """One explanation for a notebook cell. plain: what stands there where no script runs."""
-    switch = f"<p>{word_switch()}</p>" if view.words else ""
+    switch = f"<p>{WORD_SWITCH}</p>" if view.words else ""
     text = _both(view, partial(_strip_and_legend, small=True))
-    told = paragraph(note) if note else ""
-    return fragment(f"<h2>{escape(title)}</h2>{facts(view.tokens.facts)}{told}{text}{switch}", plain=plain)
+    return fragment(f"<h2>{escape(title)}</h2>{_facts_and_note(view, note)}{text}{switch}", plain=plain)
+
+
+def _facts_and_note(view: View, note: str) -> str:
+    return facts(view.tokens.facts) + (paragraph(note) if note else "")
 
 
 def comparison(views: Sequence[View]) -> str:
     """Methods side by side on one text: a strip each, on its own scale or on one, with its r to each reference."""
-    strips = [view.tokens for view in views]
+    strips, slider = [view.tokens for view in views], ""
     largest = max((s.scale for s in strips if s.alike), default=0.0)
     rows = "".join(_method(view, largest) for view in views)
-    rows = f'<div class="pictures">{rows}</div>' if any(s.picture is not None for s in strips) else rows
-    slider = _strength_slider() if any(s.picture is not None for s in strips) else ""
+    if any(s.picture is not None for s in strips):
+        rows, slider = f'<div class="pictures">{rows}</div>', STRENGTH_SLIDER
     below = legend(None, outside=any(s.outside_scale for s in strips), known=any(s.known for s in strips))
     return f'<div class="compared">{rows}{slider}{below}</div>'
 
@@ -200,9 +175,7 @@ def comparison_page(
     footer: str = "",
     more: str = "",
 ) -> str:
-    """One card per text: its methods side by side, and a heat map of features by methods. notes: sentences above;
-    more: further sections.
-    """
+    """One card per text: its methods side by side, and a heat map of features by methods. notes: sentences above."""
     body = card("".join(map(paragraph, notes))) if notes else ""
     for views in groups:
         own = card(comparison(views))
@@ -220,7 +193,7 @@ def comparison_page(
 def comparison_fragment(groups: Sequence[Sequence[View]], *, notes: Sequence[str] = (), plain: str = "") -> str:
     """Several explanations for a notebook cell."""
     has_words = any(view.words is not None for views in groups for view in views)
-    switches = (word_switch() if has_words else "") + (scale_switch() if any(len(v) > 1 for v in groups) else "")
+    switches = (WORD_SWITCH if has_words else "") + (SCALE_SWITCH if any(len(v) > 1 for v in groups) else "")
     body = "".join(map(paragraph, notes))
     body += "".join(f'<div class="linking">{comparison(views)}</div>' for views in groups)
     body += f"<p>{switches}</p>" if switches else ""

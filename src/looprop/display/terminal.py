@@ -51,8 +51,7 @@ def bar(fraction: float | None, *, colour: bool, width: int = 10) -> Text:
     """A bar around zero, `width` characters to each side: `-` to the left, `+` to the right."""
     if fraction is None:
         return Text(" " * width + "│" + " " * width)
-    length = round(abs(fraction) * width)
-    sign = ("━" if colour else "+") if fraction > 0 else ("━" if colour else "-")
+    length, sign = round(abs(fraction) * width), "━" if colour else "+" if fraction > 0 else "-"
     style = Style(color=TERMINAL.positive if fraction > 0 else TERMINAL.negative) if colour else Style()
     left = (sign * length).rjust(width) if fraction < 0 else " " * width
     right = (sign * length).ljust(width) if fraction > 0 else " " * width
@@ -60,7 +59,6 @@ def bar(fraction: float | None, *, colour: bool, width: int = 10) -> Text:
 
 
 def feature_table(shown: Strip, *, colour: bool, limit: int = 12) -> RenderableType:
-    """The strongest features with their scores and bars."""
     grid = _grid("feature", "score", "", *(["true value"] if shown.known else []))
     largest, marks = max(map(abs, shown.known.values()), default=0.0), shown.marks()
     for index in shown.strongest_first()[:limit]:
@@ -76,8 +74,7 @@ def feature_table(shown: Strip, *, colour: bool, limit: int = 12) -> RenderableT
 
 def explanation(shown: Strip, *, colour: bool, limit: int = 12) -> RenderableType:
     """One explanation: facts, coloured text, legend, strongest features."""
-    facts = "  ".join(f"{name} {value}" for name, value in shown.facts)
-    parts: list[RenderableType] = [Text(visible(facts), style="dim")] if facts else []
+    parts: list[RenderableType] = [_facts(shown.facts)] if shown.facts else []
     parts += [Text(), strip(shown, colour=colour), Text()]
     if colour:
         parts += [legend(shown.scale), Text()]
@@ -109,10 +106,8 @@ def comparison(strips: Sequence[Strip], *, colour: bool) -> RenderableType:
 
 def prompt_ranking(view: PromptView, *, colour: bool, limit: int = 5) -> RenderableType:
     """The parts of a prompt that speak most for an answer: score, the answer's probability with and without, text."""
-    facts = "  ".join(f"{name} {value}" for name, value in view.facts)
-    totals = view.totals
+    totals, scale = view.totals, view.scale
     known = [i for i, total in enumerate(totals) if math.isfinite(total)]
-    scale = max((abs(totals[i]) for i in known), default=0.0)
     grid = _grid("score", "", *(["with and without"] if view.effects else []), "part of the prompt", lines=True)
     for i in sorted(known, key=lambda i: -totals[i])[:limit]:
         chances = [Text(change(view.logprob, totals[i], len(view.answer)), style="dim")] if view.effects else []
@@ -123,7 +118,11 @@ def prompt_ranking(view: PromptView, *, colour: bool, limit: int = 5) -> Rendera
         grid.add_row(aligned(totals[i], scale), bar(share, colour=colour, width=6), *chances, part)
     left = len(known) - limit
     more = [Text(f"and {left} that speak less for it, or against it", style="dim")] if left > 0 else []
-    return Group(Text(visible(facts), style="dim"), Text(), grid, *more)
+    return Group(_facts(view.facts), Text(), grid, *more)
+
+
+def _facts(pairs: Sequence[tuple[str, str]]) -> Text:
+    return Text(visible("  ".join(f"{name} {value}" for name, value in pairs)), style="dim")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numeric: frozenset[int] = frozenset()) -> Table:
@@ -132,9 +131,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numeric: fro
     """
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for index, name in enumerate(columns):
-        grid.add_column(
-            Text(name), justify="right" if index in numeric else "left", no_wrap=index in numeric or index == 0
-        )
+        is_number = index in numeric
+        grid.add_column(Text(name), justify="right" if is_number else "left", no_wrap=is_number or index == 0)
     for row in rows:
         grid.add_row(*(Text(visible(cell)) for cell in row))
     return grid
@@ -150,7 +148,6 @@ def _grid(*columns: str, lines: bool = False) -> Table:
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 1 if lines else 0, 0), header_style="dim")
     for name in columns:
         is_number = name in {"score", "r to LOO", "r to Shapley", "true value"}
-        grid.add_column(
-            name, justify="right" if is_number else "left", no_wrap=is_number or name in {"", "method"}, overflow="fold"
-        )
+        whole = is_number or name in {"", "method"}
+        grid.add_column(name, justify="right" if is_number else "left", no_wrap=whole, overflow="fold")
     return grid

@@ -99,9 +99,7 @@ def _known(value: float) -> float:
     return value if math.isfinite(value) else 0.0
 
 
-def examples_html(
-    frames: Mapping[str, Explanation], rows: Sequence[Row], order: Sequence[Opposed], *, by: str
-) -> str:
+def examples_html(frames: Mapping[str, Explanation], rows: Sequence[Row], order: Sequence[Opposed], *, by: str) -> str:
     """The examples whose texts are known, each with what all methods said of it. by: what the metric is called by which
     they are ordered.
     """

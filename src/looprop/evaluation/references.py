@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from looprop.errors import InputError
 from looprop.evaluation.setup import Setup
-from looprop.games.orders import Limits, order_limits
+from looprop.games.orders import OrderLimits, order_limits
 from looprop.measure import Outcome
 from looprop.methods.parts.players import Players, players_of
 from looprop.metrics import matters, removal_sets
@@ -44,7 +44,7 @@ def measure_common(
     case: dict[str, Any] = {"special": special, "plays": plays}
     limits: Row = {}
     if "aopc_limits" in setup.needs:
-        found = Limits(0.0, 0.0, (), (), exact=True) if game is None else order_limits(game, len(game))
+        found = OrderLimits(0.0, 0.0, (), (), exact=True) if game is None else order_limits(game, len(game))
         case["aopc_limits"] = np.array([found.worst, found.best])
         limits = {"aopc_best": found.best, "aopc_worst": found.worst, "limits_exact": found.exact}
     if "removed_drops" in setup.needs:

@@ -3,9 +3,8 @@
     area(order) = 1/n sum over k = 1 .. n of v(N) - v(N without the first k of the order)
 
 (AOPC, Samek et al. 2017, over all n steps as Edin et al. 2025 take it.) The area of an order is a sum over the sets
-that it passes, so of all orders that pass a set only the best way to it has to be remembered: exact limits take the
-values of all 2^n sets and no search through n! orders. Where those are too many, a beam keeps the best few sets of
-every size.
+that it passes, so only the best way to each set has to be remembered: exact limits take the values of all 2^n sets.
+Where those are too many, a beam keeps the best few sets of every size.
 """
 
 from dataclasses import dataclass
@@ -14,14 +13,12 @@ import numpy as np
 
 from looprop.games.values import Floats, Game, all_sets
 
-EXACT = 12
-"""Up to so many players the limits are exact by default: 4,096 sets."""
-WIDTH = 5
-"""So many sets of each size a beam keeps by default, as in Edin et al. (2025)."""
+EXACT = 12  # up to so many players the limits are exact by default: 4,096 sets
+WIDTH = 5  # so many sets of each size a beam keeps by default, as in Edin et al. (2025)
 
 
 @dataclass(frozen=True)
-class Limits:
+class OrderLimits:
     """The largest and the smallest area over the curve, and orders that have them. exact: no order has a larger or a
     smaller one; else a beam found none.
     """
@@ -33,27 +30,25 @@ class Limits:
     exact: bool
 
 
-def exact_limits(values: Floats) -> Limits:
+def exact_limits(values: Floats) -> OrderLimits:
     """From the values (2^n,) of all sets, in the order of `all_sets`.
 
     >>> exact_limits(np.array([0.0, 1.0, 3.0, 4.0]))
-    Limits(best=3.5, worst=2.5, best_order=(1, 0), worst_order=(0, 1), exact=True)
+    OrderLimits(best=3.5, worst=2.5, best_order=(1, 0), worst_order=(0, 1), exact=True)
     """
+    (best, best_order), (worst, worst_order) = (_exact(values, sign) for sign in (1.0, -1.0))
+    return OrderLimits(best, worst, best_order, worst_order, exact=True)
+
+
+def _exact(values: Floats, sign: float) -> tuple[float, tuple[int, ...]]:
     players = len(values).bit_length() - 1
-    (best, best_order), (worst, worst_order) = (_exact(values, players, sign) for sign in (1.0, -1.0))
-    return Limits(best, worst, best_order, worst_order, exact=True)
-
-
-def _exact(values: Floats, players: int, sign: float) -> tuple[float, tuple[int, ...]]:
     drops = sign * (values[-1] - values)
     sizes = all_sets(players).sum(1)
     totals, left_last = np.zeros(len(values)), np.zeros(len(values), dtype=np.int64)
     for size in range(players - 1, -1, -1):
         (sets,) = np.nonzero(sizes == size)
         # The best way to a set comes from one of the sets with one player more.
-        before = np.stack(
-            [np.where((sets >> player) & 1, -np.inf, totals[sets | (1 << player)]) for player in range(players)]
-        )
+        before = np.stack([np.where((sets >> i) & 1, -np.inf, totals[sets | (1 << i)]) for i in range(players)])
         left_last[sets] = before.argmax(0)
         totals[sets] = before.max(0) + drops[sets]
     order, kept = [], 0
@@ -63,10 +58,10 @@ def _exact(values: Floats, players: int, sign: float) -> tuple[float, tuple[int,
     return sign * float(totals[0]) / max(players, 1), tuple(reversed(order))
 
 
-def beam_limits(game: Game, players: int, *, width: int = WIDTH) -> Limits:
+def beam_limits(game: Game, players: int, *, width: int = WIDTH) -> OrderLimits:
     """By beam search: of every size, the sets to which the `width` best ways lead."""
     (best, best_order), (worst, worst_order) = (_beam(game, players, width, sign) for sign in (1.0, -1.0))
-    return Limits(best, worst, best_order, worst_order, exact=False)
+    return OrderLimits(best, worst, best_order, worst_order, exact=False)
 
 
 def _beam(game: Game, players: int, width: int, sign: float) -> tuple[float, tuple[int, ...]]:
@@ -90,12 +85,7 @@ def _beam(game: Game, players: int, width: int, sign: float) -> tuple[float, tup
     return sign * total / max(players, 1), order
 
 
-def beam_cost(players: int, width: int = WIDTH) -> int:
-    """At most so many sets a beam asks for, both ways, beside the whole."""
-    return 2 * sum(width * (players - step) if step else players for step in range(players))
-
-
-def order_limits(game: Game, players: int, *, exact: int = EXACT, width: int = WIDTH) -> Limits:
+def order_limits(game: Game, players: int, *, exact: int = EXACT, width: int = WIDTH) -> OrderLimits:
     """Exact limits for up to `exact` players, by beam search above."""
     if players <= exact:
         return exact_limits(game(all_sets(players)))

@@ -5,10 +5,18 @@
 Its two ends are the first marginal contribution, v({i}) - v({}), and the last, v(N) - v(N - i), which is leave-one-out.
 Their mean is the Shapley value itself wherever no more than two features interact: a term v_ij gives nothing at the
 first end, all of itself at the last, and half of it in the mean of all orders.
+
+What a pair does that its parts do not is
+
+    I_ij = v(N) - v(N - i) - v(N - j) + v(N - i - j),
+
+positive where two features need each other, negative where one stands in for the other: of two words that say the same,
+each can go without effect, and both together cannot.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import comb, sqrt
 
 import numpy as np
@@ -16,8 +24,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Sets = NDArray[np.bool_]
-Game = Callable[[Sets], Floats]
-"""Sets of players (N, n) -> their values (N,)."""
+Game = Callable[[Sets], Floats]  # sets of players (N, n) -> their values (N,)
+Pair = tuple[int, int]
 
 
 def all_sets(players: int) -> Sets:
@@ -27,8 +35,8 @@ def all_sets(players: int) -> Sets:
     [[0, 0], [1, 0], [0, 1], [1, 1]]
     """
     numbers = np.arange(2**players)[:, None]
-    sets: Sets = (numbers >> np.arange(players)[None]) & 1 == 1
-    return sets
+    found: Sets = (numbers >> np.arange(players)[None]) & 1 == 1
+    return found
 
 
 def exact_shapley(values: Floats) -> Floats:
@@ -58,14 +66,6 @@ class Sampled:
     orders: int = 0
 
 
-def antithetic_orders(players: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """Random orders, each followed by its reverse: who came early comes late, so that pairs vary less than singles."""
-    while True:
-        order = generator.permutation(players)
-        yield order
-        yield order[::-1]
-
-
 def sampled_shapley(
     game: Game, players: int, *, tolerance: float, most: int, seed: int = 0, together: int = 8
 ) -> Sampled:
@@ -73,13 +73,18 @@ def sampled_shapley(
 
     most: orders at the most. together: pairs of orders asked for at once.
     """
-    orders = antithetic_orders(players, np.random.default_rng(seed))
+    generator = np.random.default_rng(seed)
     pairs: list[Floats] = []
     while True:
-        asked = [next(orders) for _ in range(2 * min(together, max(1, (most - 2 * len(pairs)) // 2)))]
+        count = min(together, max(1, (most - 2 * len(pairs)) // 2))
+        drawn = [generator.permutation(players) for _ in range(count)]
+        # Who came early comes late, so that pairs vary less than singles.
+        asked = [order for one in drawn for order in (one, one[::-1])]
         marginals = _marginals(game, players, asked)
         pairs += list((marginals[0::2] + marginals[1::2]) / 2)
-        shares, errors = _mean_and_error(np.stack(pairs))
+        samples = np.stack(pairs)
+        spread = samples.std(0, ddof=1) if len(pairs) > 1 else np.full(players, np.inf)
+        shares, errors = samples.mean(0), spread / sqrt(len(pairs))
         enough = len(pairs) >= 4 and errors.max() <= tolerance * np.abs(shares).max()
         if enough or 2 * (len(pairs) + 1) > most:
             evaluations = 2 + 2 * len(pairs) * (players - 1)
@@ -99,21 +104,44 @@ def _marginals(game: Game, players: int, orders: list[NDArray[np.int64]]) -> Flo
     return added
 
 
-def _mean_and_error(samples: Floats) -> tuple[Floats, Floats]:
-    count = len(samples)
-    spread = samples.std(0, ddof=1) if count > 1 else np.full(samples.shape[1], np.inf)
-    return samples.mean(0), spread / sqrt(count)
-
-
 def first_marginals(game: Game, players: int) -> Floats:
     """What each player is worth alone: v({i}) - v({})."""
     values = game(np.concatenate([np.zeros((1, players), dtype=bool), np.eye(players, dtype=bool)]))
-    alone: Floats = values[1:] - values[0]
-    return alone
+    found: Floats = values[1:] - values[0]
+    return found
 
 
 def last_marginals(game: Game, players: int) -> Floats:
     """What is lost when each player leaves: v(N) - v(N - i), leave-one-out."""
     values = game(np.concatenate([np.ones((1, players), dtype=bool), ~np.eye(players, dtype=bool)]))
-    lost: Floats = values[0] - values[1:]
-    return lost
+    found: Floats = values[0] - values[1:]
+    return found
+
+
+def pair_interactions(game: Game, players: int, pairs: Sequence[Pair]) -> Floats:
+    """The joint effect of each pair beyond the effects of its parts: (len(pairs),)."""
+    lost = last_marginals(game, players)
+    without = np.ones((len(pairs), players), dtype=bool)
+    for row, pair in enumerate(pairs):
+        without[row, list(pair)] = False
+    both = game(np.ones((1, players), dtype=bool))[0] - game(without)
+    found: Floats = np.array([lost[i] + lost[j] for i, j in pairs]) - both
+    return found
+
+
+def candidate_pairs(scores: Floats, most: int) -> list[Pair]:
+    """Pairs worth asking for: all of them where that is few enough, else those among the largest scores.
+
+    >>> candidate_pairs(np.array([0.1, -3.0, 2.0]), 3)
+    [(0, 1), (0, 2), (1, 2)]
+    >>> candidate_pairs(np.array([0.1, -3.0, 2.0, 0.0]), 1)
+    [(1, 2)]
+    """
+    players = len(scores)
+    if players * (players - 1) // 2 <= most:
+        return list(combinations(range(players), 2))
+    count = 2
+    while (count + 1) * count // 2 <= most:
+        count += 1
+    chosen = sorted(np.lexsort((np.arange(players), -np.abs(scores)))[:count].tolist())
+    return list(combinations(chosen, 2))

@@ -20,6 +20,7 @@ from typing import Any
 from looprop.errors import DataError, InputError, UnknownNameError
 from looprop.inputs.examples import Dataset, Example, make_dataset
 from looprop.inputs.files import read_rows, read_texts
+from looprop.naming import one_of
 
 LABELS = ("negative", "positive")
 SPLITS = {"sst2": ("dev", "train", "test"), "imdb": ("test", "train")}  # the default first
@@ -43,9 +44,8 @@ def read_data(
     """A data set by name, or the texts of a file (.txt, .csv, .tsv, .jsonl, .parquet); `limit` examples of it drawn by
     `seed`.
 
-    data: "demo", "sst2", "imdb", or a file. split: the part of a named data set, as in `load_dataset`.
-    column: the column of the texts in a file, as in `read_texts`.
-    also: what the caller takes beside these, for the error of an unknown name.
+    data: "demo", "sst2", "imdb", or a file. split: the part of a named data set, as in `load_dataset`. column: of the
+    texts in a file, as in `read_texts`. also: what the caller takes beside these, for the error of an unknown name.
 
     >>> read_data("demo", limit=2).title
     'demo/all (subset: 2 of 24)'
@@ -55,8 +55,7 @@ def read_data(
         return read_texts(data, column=column, limit=limit, seed=seed)
     name = str(data)
     if name == DEMO:
-        whole = demo_sentences()
-        return make_dataset(whole.name, whole.split, whole.examples, limit=limit, seed=seed)
+        return make_dataset(DEMO, "all", demo_sentences().examples, limit=limit, seed=seed)
     if name not in SPLITS:
         raise UnknownNameError("data set", name, (DEMO, *SPLITS, *also))
     return load_dataset(name, split=split, limit=limit, seed=seed)
@@ -78,15 +77,14 @@ def check_options(data: str | Path, *, split: str | None, column: str | None) ->
 
 
 def demo_sentences() -> Dataset:
-    """The 24 demo sentences, without labels: short, written for this project, each with what makes it hard (negation,
-    contrast, irony and so on), its kind, with which its id begins.
+    """The 24 demo sentences, without labels: each id begins with what makes it hard (negation, contrast, irony ...).
 
     >>> len(demo_sentences())
     24
     """
     with as_file(files("looprop") / "assets" / "demo.jsonl") as path:
-        rows = [row for _, row in read_rows(path, columns=("id", "text", "kind"))]
-    return make_dataset("demo", "all", [Example(row["id"], row["text"]) for row in rows])
+        found = [Example(row["id"], row["text"]) for _, row in read_rows(path, columns=("id", "text", "kind"))]
+    return make_dataset(DEMO, "all", found)
 
 
 def load_dataset(
@@ -100,18 +98,13 @@ def load_dataset(
 ) -> Dataset:
     """The data set `name`, or `limit` examples of it drawn by `seed`.
 
-    split: of sst2 dev (default), train or test; of imdb test (default) or train.
-    folder: where the data lie; by default LOOPROP_DATA; where neither is given, the hub through the package `datasets`.
-    form: of sst2, "glue" (lower case, tokenised; train holds phrases) or "sentences" (whole sentences in natural case).
+    split: of sst2 dev (default), train or test; of imdb test (default) or train. folder: where the data lie; by default
+    LOOPROP_DATA; where neither is given, the hub through the package `datasets`. form: of sst2, "glue" (lower case,
+    tokenised; train holds phrases) or "sentences" (whole sentences in natural case).
     """
-    if name not in SPLITS:
-        raise UnknownNameError("data set of texts", name, SPLITS)
-    split = split or SPLITS[name][0]
-    if split not in SPLITS[name]:
-        raise UnknownNameError(f"split of {name}", split, SPLITS[name])
-    if form not in FORMS:
-        raise UnknownNameError("form", form, FORMS)
-    if form == "sentences" and name != "sst2":
+    one_of("data set of texts", name, SPLITS)
+    split = one_of(f"split of {name}", split or SPLITS[name][0], SPLITS[name])
+    if one_of("form", form, FORMS) == "sentences" and name != "sst2":
         raise DataError(f'form="sentences" exists for sst2 only, got {name!r}')
     where = data_folder(folder)
     rows = _hub_rows(name, split, form) if where is None else _folder_rows(where, name, split, form)
@@ -123,8 +116,8 @@ def load_dataset(
 
 
 def _folder_rows(folder: Path, name: str, split: str, form: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    parts = {"imdb": ("imdb", f"{split}.jsonl.gz"), "sst2": ("sst2", f"{split}.tsv")}
-    path = folder.joinpath(*parts[name]) if form == "glue" else folder / "sst2" / "sentences" / f"{split}.csv"
+    usual = f"{split}.jsonl.gz" if name == "imdb" else f"{split}.tsv"
+    path = folder / name / usual if form == "glue" else folder / "sst2" / "sentences" / f"{split}.csv"
     for number, row in read_rows(path, columns=(TEXT_COLUMN[name], "label")):
         yield f"{path}: row {number}", row
 
@@ -149,17 +142,16 @@ def _example(place: str, identifier: str, row: dict[str, Any], text_column: str)
 
 def data_folder(folder: str | Path | None = None) -> Path | None:
     """The folder given, else that of LOOPROP_DATA, else None."""
-    given = folder or os.environ.get("LOOPROP_DATA") or None
-    if given is None:
+    given = folder or os.environ.get("LOOPROP_DATA")
+    if not given:
         return None
-    path = Path(given).expanduser()
-    if not path.is_dir():
+    if not (path := Path(given).expanduser()).is_dir():
         raise DataError(f"{path}: no such folder; {FOLDER_HINT}")
     return path
 
 
 def hub_rows(name: str, split: str) -> Any:
-    """The rows of a data set on the hub through the package `datasets`; the error names both ways to get them."""
+    """The rows of a data set on the hub, through the package `datasets`."""
     try:
         import datasets
 
@@ -168,6 +160,5 @@ def hub_rows(name: str, split: str) -> Any:
         reason = (str(error).strip() or "no reason given").splitlines()[0]
         raise DataError(
             f"{name}/{split}: no folder was given and the hub did not give {HUB[name]} ({type(error).__name__}: "
-            f"{reason}); "
-            f"{FOLDER_HINT}, or go online with the package `datasets` installed"
+            f"{reason}); {FOLDER_HINT}, or go online with the package `datasets` installed"
         ) from error

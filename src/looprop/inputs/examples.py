@@ -1,6 +1,7 @@
 """What every loader returns: a named set of texts, of which one may draw a subset that can be drawn again."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -39,7 +40,6 @@ class Dataset:
 
     @property
     def texts(self) -> list[str]:
-        """The texts alone."""
         return [example.text for example in self.examples]
 
     @property
@@ -70,14 +70,12 @@ def make_dataset(
     Traceback (most recent call last):
     looprop.errors.DataError: two/all: examples need ids of their own, got 'a' twice
     """
-    seen: set[str] = set()
-    for example in examples:
-        if example.id in seen:
-            raise DataError(f"{name}/{split}: examples need ids of their own, got {example.id!r} twice")
-        seen.add(example.id)
+    ids = [example.id for example in examples]
+    if twice := [one for one, count in Counter(ids).items() if count > 1]:
+        raise DataError(f"{name}/{split}: examples need ids of their own, got {twice[0]!r} twice")
     if len(set(labels)) != len(labels):
         raise DataError(f"{name}/{split}: every class needs a name of its own, got {', '.join(map(repr, labels))}")
-    chosen = [examples[i] for i in draw([example.id for example in examples], limit=limit, seed=seed)]
+    chosen = [examples[i] for i in draw(ids, limit=limit, seed=seed)]
     parts = (part for example in chosen for part in (example.id, example.text, str(example.label)))
     return Dataset(name, split, tuple(chosen), tuple(labels), len(examples), digest(parts))
 
@@ -97,12 +95,11 @@ def draw(ids: Sequence[str], *, limit: int | None, seed: int) -> list[int]:
         raise InputError(f"limit must be an integer >= 1 or None, got {limit!r}")
     if limit is None or limit >= len(ids):
         return list(range(len(ids)))
-    order = sorted(range(len(ids)), key=lambda i: _place(f"{seed}:{ids[i]}"))
-    return sorted(order[:limit])
 
+    def place(i: int) -> bytes:
+        return hashlib.sha256(f"{seed}:{ids[i]}".encode("utf-8", "surrogatepass")).digest()
 
-def _place(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return sorted(sorted(range(len(ids)), key=place)[:limit])
 
 
 def digest(parts: Iterator[str]) -> str:

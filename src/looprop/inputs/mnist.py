@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from looprop.errors import DataError, UnknownNameError
+from looprop.errors import DataError
 from looprop.inputs.datasets import data_folder, hub_rows
 from looprop.inputs.examples import draw
-from looprop.inputs.unpacking import Unpacked
+from looprop.inputs.files import Unpacked
+from looprop.naming import one_of
 
 PREFIXES = {"train": "train", "test": "t10k"}
 IMAGES, LABELS = 0x0803, 0x0801
@@ -47,10 +48,14 @@ def load_mnist(
     split: str = "test", *, limit: int | None = None, seed: int = 0, folder: str | Path | None = None
 ) -> Digits:
     """MNIST's train or test digits, or `limit` of them drawn by `seed`; folder as in `load_dataset`."""
-    if split not in PREFIXES:
-        raise UnknownNameError("split of mnist", split, PREFIXES)
+    one_of("split of mnist", split, PREFIXES)
     where = data_folder(folder)
-    images, labels = _from_hub(split) if where is None else _from_folder(where / "mnist", PREFIXES[split])
+    if where is None:
+        rows = hub_rows("mnist", split)
+        images = np.stack([np.asarray(image, dtype=np.uint8) for image in rows["image"]])
+        labels = np.asarray(rows["label"], dtype=np.uint8)
+    else:
+        images, labels = _from_folder(where / "mnist", PREFIXES[split])
     chosen = draw([f"mnist/{split}/{i}" for i in range(len(images))], limit=limit, seed=seed)
     drawn, of_drawn = images[chosen], labels[chosen]
     return Digits(split, drawn, of_drawn, len(images), hashlib.sha256(drawn.tobytes() + of_drawn.tobytes()).hexdigest())
@@ -87,9 +92,3 @@ def read_idx(path: Path, magic: int) -> NDArray[np.uint8]:
     if len(data) - start != math.prod(shape):
         raise DataError(f"{path}: expected {math.prod(shape)} bytes for shape {shape}, got {len(data) - start}")
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
-
-
-def _from_hub(split: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    rows = hub_rows("mnist", split)
-    images = np.stack([np.asarray(image, dtype=np.uint8) for image in rows["image"]])
-    return images, np.asarray(rows["label"], dtype=np.uint8)

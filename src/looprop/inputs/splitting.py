@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from looprop.errors import InputError
 
-Span = tuple[int, int]
-"""First character, and the first one after."""
+Span = tuple[int, int]  # first character, and the first one after
 
 _CLOSING = "\"'”’»)\\]}」』】）〉》"
 # What ends one wherever it stands (Chinese, Japanese, Hindi, Arabic, ...), and what ends one where space follows.
@@ -49,8 +48,7 @@ def paragraphs(text: str, span: Span | None = None) -> list[Span]:
     >>> paragraphs("one\\ntwo\\n\\nthree\\n")
     [(0, 7), (9, 14)]
     """
-    start, stop = span or (0, len(text))
-    return list(_trimmed(text, _between(start, stop, (m.span() for m in _BLANK.finditer(text, start, stop)))))
+    return _parted(text, span, _BLANK)
 
 
 def lines(text: str, span: Span | None = None) -> list[Span]:
@@ -59,15 +57,13 @@ def lines(text: str, span: Span | None = None) -> list[Span]:
     >>> lines("one\\n two\\n\\nthree")
     [(0, 3), (5, 8), (10, 15)]
     """
-    start, stop = span or (0, len(text))
-    return list(_trimmed(text, _between(start, stop, (m.span() for m in _BREAK.finditer(text, start, stop)))))
+    return _parted(text, span, _BREAK)
 
 
 def sentences(text: str, span: Span | None = None) -> list[Span]:
     """Spans of sentences: each with the marks and closing quotes that end it, without the space around it.
 
-    A line break ends a sentence, too (headings, lists), but not within a text that is wrapped, or before a small
-    letter.
+    A line break ends a sentence, too, but not within a text that is wrapped, or before a small letter.
 
     >>> [text[a:b] for text in ['Dr. Who paid $3.50. "Why?" he asked. See Fig. 3!'] for a, b in sentences(text)]
     ['Dr. Who paid $3.50.', '"Why?" he asked.', 'See Fig. 3!']
@@ -75,7 +71,7 @@ def sentences(text: str, span: Span | None = None) -> list[Span]:
     found: list[Span] = []
     for paragraph in paragraphs(text, span):
         for piece in _unwrapped(text, paragraph):
-            found += _trimmed(text, _between(*piece, ((end, end) for end in _ends(text, piece))))
+            found += _trimmed(text, piece, ((end, end) for end in _ends(text, piece)))
     return found
 
 
@@ -109,18 +105,19 @@ def part_of(which: object, text: str, tokens: Sequence[Span]) -> Span:
     return part
 
 
-def _between(start: int, stop: int, cuts: Iterator[Span]) -> Iterator[Span]:
-    for cut in cuts:
-        yield start, cut[0]
-        start = cut[1]
-    yield start, stop
+def _parted(text: str, span: Span | None, pattern: re.Pattern[str]) -> list[Span]:
+    span = span or (0, len(text))
+    return list(_trimmed(text, span, (m.span() for m in pattern.finditer(text, *span))))
 
 
-def _trimmed(text: str, spans: Iterator[Span]) -> Iterator[Span]:
-    for start, stop in spans:
-        piece = text[start:stop]
+def _trimmed(text: str, span: Span, cuts: Iterator[Span]) -> Iterator[Span]:
+    """What stands between the cuts, without the space around it."""
+    start, stop = span
+    for before, after in (*cuts, (stop, stop)):
+        piece = text[start:before]
         if piece.strip():
-            yield start + len(piece) - len(piece.lstrip()), stop - len(piece) + len(piece.rstrip())
+            yield start + len(piece) - len(piece.lstrip()), before - len(piece) + len(piece.rstrip())
+        start = after
 
 
 def _unwrapped(text: str, paragraph: Span) -> list[Span]:
@@ -175,9 +172,7 @@ def _ends_here(before: str, mark: str, close: str, rest: str) -> bool:
 def _full_stop_ends(word: str, after: str) -> bool:
     """Does the full stop behind a word end a sentence, where another word follows?"""
     low = word.lower()
-    if low in _TITLES:
-        return False
-    if low in _BEFORE_NUMBERS and after[:1].isdigit():
+    if low in _TITLES or (low in _BEFORE_NUMBERS and after[:1].isdigit()):
         return False
     if low in ("a.m", "p.m"):
         return True  # a small letter was dealt with

@@ -16,11 +16,9 @@ class Alone(GameMethod):
     kind = "effect"
 
     def passes(self, subject: Subject) -> float:
-        """Of every feature its own row and those that stay."""
         special, count = sum(subject.special), len(subject.features)
         return ((count - special) * (1 + special) + special) / subject.length
 
     def play(self, subject: Subject, players: Players) -> Attribution:
-        """One score per feature."""
         scores = players.spread(first_marginals(players, len(players)))
         return Attribution(scores, cost=players.alone_cost, details=players.about)

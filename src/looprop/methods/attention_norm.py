@@ -34,7 +34,6 @@ class AttentionNorm(AttentionMethod):
         self.residual = residual
 
     def flow(self, subject: Subject) -> Tensor:
-        """The product over the layers."""
         with attention_layers(subject, self.name) as (_, layers):
             maps = []
             for layer in layers:

@@ -15,10 +15,8 @@ from looprop.propagation.plan import Plan
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """What a method says about one subject.
-
-    scores: one per feature. residual: output minus sum of scores, for methods that promise completeness.
-    cost: in forward passes of the intact input.
+    """The scores of one subject, one per feature, the cost in forward passes of the intact input, and the
+    residual (output minus sum of scores) of methods that promise completeness.
     """
 
     scores: NDArray[np.float64]
@@ -30,26 +28,24 @@ class Attribution:
 class Method(ABC):
     """A way to explain. The constructor stores validated options; subjects come to `attribute`.
 
-    What a class says about itself is all that catalogue, tables, reports, audits and contract tests know of it.
-    A method that is known by its name says, as plain literals of its own:
+    Catalogue, tables, reports, audits and contract tests read the attributes of the class. A method that is known by
+    its name has, as plain literals of its own:
 
     name: small letters and hyphens, as its file is called; options follow in brackets. title: what headings call it,
-        also its section in docs/limits.md.
-    summary: one line. cost: for people, in forward passes of an input with F features on T tokens, S of them special;
-        "at most ..." where it depends on the input. `passes` computes it.
+        also its section in docs/limits.md. summary: one line.
+    cost: for people, in forward passes of an input with F features on T tokens, S of them special; "at most ..." where
+        it depends on the input. `passes` computes it.
     kind: what a score says: "effect", "share", "weight" or "none" (`names.SCORE_KINDS`).
 
     And where the default does not fit:
 
-    short: what tables and figures call it, if not by its title.
-    example: the form in which it is shown (`lrp[cp=2:]`). coarse: a cheaper form, for audits; demo: one for the
-        demo.
-    inputs: the kinds of input for which it has a meaning; it refuses others.
-    removes_by: the removal whose effect its scores mean, where that is not the default of every kind of input.
+    short: what tables and figures call it. example: the form in which it is shown (`lrp[cp=2:]`). coarse: a cheaper
+        form, for audits; demo: one for the demo.
+    inputs: the kinds of input for which it has a meaning; it refuses others. removes_by: the removal whose effect its
+        scores mean, where that is not the default of every kind of input.
     fixed: parameters of the constructor that are no options. text_options: options whose value in brackets stays text
-        (`cp=2`). complete: scores add up to the output.
-    reads_target: do scores depend on the target? shares_removals: does every token of an answer ask for the same
-        removals, so that a matrix costs what one explanation costs?
+        (`cp=2`). complete: scores add up to the output. reads_target: scores depend on the target. shares_removals:
+        every token of an answer asks for the same removals, so that a matrix costs what one explanation costs.
     """
 
     name: ClassVar[str]
@@ -71,7 +67,6 @@ class Method(ABC):
 
     @classmethod
     def label(cls) -> str:
-        """What tables and figures call it."""
         return cls.short or cls.title
 
     def passes(self, subject: Subject) -> float:
@@ -88,9 +83,7 @@ class Method(ABC):
         return None
 
     def for_each(self, subject: Subject) -> "tuple[Method, float]":
-        """The method in which every token of an answer is asked the same as the whole, so that scores of tokens add up,
-        and what it cost to find that out.
-        """
+        """The method in which scores of an answer's tokens add up to those of the whole, and what finding it cost."""
         return self, 0.0
 
     @abstractmethod

@@ -5,7 +5,7 @@ B_i = ((f(N) - f(N - i)) + (f({i}) - f({}))) / 2: the Shapley value wherever no 
 
 from typing import Any, Literal, get_args
 
-from looprop.errors import InputError, UnknownNameError
+from looprop.errors import InputError
 from looprop.games.values import first_marginals, last_marginals
 from looprop.methods.alone import Alone
 from looprop.methods.base import Attribution
@@ -13,6 +13,7 @@ from looprop.methods.looprop.method import LooProp
 from looprop.methods.parts.players import GameMethod, Keep, Players
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
+from looprop.naming import one_of
 
 Last = Literal["exact", "looprop"]
 
@@ -33,19 +34,15 @@ class BothEnds(GameMethod):
         self, *, loo: Last = "exact", budget: float = 8, keep: Keep = "special", removal: Removal | None = None
     ) -> None:
         super().__init__(keep=keep, removal=removal)
-        if loo not in get_args(Last):
-            raise UnknownNameError("leave-one-out", str(loo), get_args(Last))
-        if loo == "looprop" and removal not in (None, "attention-mask"):
+        if one_of("leave-one-out", loo, get_args(Last)) == "looprop" and removal not in (None, "attention-mask"):
             raise InputError(f"looprop estimates removal by attention mask, got removal={removal!r}: use loo='exact'")
         LooProp(budget=budget)  # says what a budget may be
         self.loo, self.budget = loo, budget
 
     def passes(self, subject: Subject) -> float:
-        """Leave-one-out of what plays, and alone."""
         return len(subject.features) - sum(subject.special) + Alone().passes(subject)
 
     def play(self, subject: Subject, players: Players) -> Attribution:
-        """One score per feature."""
         count = len(players)
         if self.loo == "looprop":
             (found,) = LooProp(budget=self.budget).attribute([subject])

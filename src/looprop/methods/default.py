@@ -11,11 +11,12 @@ from looprop.methods.registry import make_method
 
 Result = TypeVar("Result")
 
-# What explains in a method's place, and what it must have said: nothing to say of such a model; no rules for it.
-INSTEAD: dict[str, tuple[str, tuple[type[Exception], ...]]] = {
-    DEFAULT: ("attnlrp", (InputError, ModelError, RuleError)),
-    "attnlrp": ("loo", (RuleError,)),
-}
+# Methods in turn, each with the refusals after which the next is asked: no meaning for such a model; no rules for it.
+IN_TURN: tuple[tuple[str, tuple[type[LoopropError], ...]], ...] = (
+    (DEFAULT, (InputError, ModelError, RuleError)),
+    ("attnlrp", (RuleError,)),
+    ("loo", ()),
+)
 
 
 class DefaultMethodWarning(UserWarning):
@@ -24,23 +25,17 @@ class DefaultMethodWarning(UserWarning):
 
 def by_default(run: Callable[[Method], Result]) -> tuple[Result, Mapping[str, str]]:
     """What the default gives; where it refuses the model, what the next method gives, with a warning; and the reasons,
-    by method.
-
-    Only refusals of the method are met in this way. A wrong target, or a model that does not answer as it should, is as
-    wrong for the next one, and raises there.
+    by method. A wrong target, or a model that does not answer as it should, is as wrong for the next one, and raises.
     """
     refused: dict[str, str] = {}
-    name = DEFAULT
-    while True:
+    for name, refusals in IN_TURN:
         try:
             found = run(make_method(name))
             break
-        except LoopropError as error:
-            following, refusals = INSTEAD.get(name, ("", ()))
-            if not isinstance(error, refusals) or isinstance(error, TargetError | DataError):
+        except refusals as error:
+            if isinstance(error, TargetError | DataError):
                 raise
             refused[name] = str(error)
-            name = following
     if refused:
         reasons = "; ".join(f"{other}: {reason}" for other, reason in refused.items())
         warnings.warn(f"explained by {name}, as {reasons}", DefaultMethodWarning, stacklevel=3)

@@ -1,7 +1,7 @@
 """Shapley values at the price of a few forward passes.
 
 phi ~ a guess from relevance (AttnLRP) and what each feature says alone, corrected by a few true values: what is lost
-without the features that seem to matter most, and the values of random halves of the input (`games/few_values.py`).
+without the features that seem to matter most, and the values of random halves of the input (`games/smooth.py`).
 Where leaving every feature out once is cheap, as with the shared prefix of a decoder, both ends are the guess.
 """
 
@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from looprop.errors import InputError, RuleError
-from looprop.games.few_values import likeliest_of
-from looprop.games.smooth import signs
+from looprop.errors import InputError, LoopropError, RuleError
+from looprop.games.smooth import likeliest_of, signs
 from looprop.games.values import all_sets, exact_shapley, first_marginals, last_marginals
 from looprop.methods.attnlrp import AttnLRP
-from looprop.methods.base import Attribution
+from looprop.methods.base import Attribution, Method
 from looprop.methods.looprop.method import LooProp
 from looprop.methods.parts.players import GameMethod, Keep, Players, whole_number
 from looprop.models.adapter import Removal
@@ -25,8 +24,7 @@ from looprop.models.subject import Subject
 
 Floats = NDArray[np.float64]
 
-# What one forward and one backward pass cost.
-RELEVANCE = 3.0
+RELEVANCE = 3.0  # what one forward and one backward pass cost
 # How much of the Shapley value is in each part of the guess, by which parts there are, on training sentences of two
 # models (docs/fast-shapley.md). In the first AttnLRP loses about half on its way, and alone a feature says several
 # times what it adds in company; in the second relevance says less and alone more. Which one it is, the values tell.
@@ -39,10 +37,8 @@ SHARES: dict[tuple[str, ...], tuple[tuple[float, ...], ...]] = {
     ("alone", "first order"): ((0.25, 1.52), (0.53, 0.32)),
     ("alone", "leave-one-out"): ((0.27, 0.61), (0.49, 0.41)),
 }
-# So many passes buy true leave-one-out values of the largest, all others random halves.
-FOR_TRUE_VALUES = 4.0
-# Halves have between 30 % and 70 % of the features.
-HALF = 0.2
+FOR_TRUE_VALUES = 4.0  # so many passes buy true leave-one-out values of the largest, all others random halves
+HALF = 0.2  # halves have between 30 % and 70 % of the features
 
 
 @dataclass
@@ -53,17 +49,11 @@ class Purse:
     spent: dict[str, float] = field(default_factory=dict)
 
     def buy(self, what: str, cost: float) -> bool:
-        """Pay, if there is enough."""
         if cost > self.left + 1e-9:
             return False
         self.left -= cost
         self.spent[what] = self.spent.get(what, 0.0) + cost
         return True
-
-    def refund(self, what: str, cost: float) -> None:
-        """Take back what was not to be had."""
-        self.left += cost
-        del self.spent[what]
 
 
 class FastShapley(GameMethod):
@@ -88,11 +78,9 @@ class FastShapley(GameMethod):
         self.budget, self.seed = budget, whole_number("seed", seed, 0)
 
     def passes(self, subject: Subject) -> float:
-        """The budget, or all sets where these are fewer."""
         return min(float(self.budget), 2.0 ** (len(subject.features) - sum(subject.special)))
 
     def play(self, subject: Subject, players: Players) -> Attribution:
-        """One estimate per feature."""
         purse = Purse(float(self.budget))
         count = len(players)
         nothing = float(players(np.zeros((1, count), dtype=bool))[0])
@@ -105,15 +93,14 @@ class FastShapley(GameMethod):
             shares, errors, said = _estimate(subject, players, purse, np.random.default_rng(self.seed))
         scores = players.spread(shares)
         details = {**players.about, **said, "errors": players.spread(errors).tolist(), "spent": purse.spent}
-        details["baseline_output"] = nothing
         residual = subject.output - nothing - float(scores.sum())
+        details["baseline_output"] = nothing
         return Attribution(scores, cost=sum(purse.spent.values()), residual=residual, details=details)
 
 
 def _estimate(
     subject: Subject, players: Players, purse: Purse, generator: np.random.Generator
 ) -> tuple[Floats, Floats, dict[str, Any]]:
-    """Shares, their errors, and what is to be said of them."""
     count = len(players)
     single, nobody = np.eye(count, dtype=bool), np.zeros((1, count), dtype=bool)
     purse.buy("nothing", float(players.set_cost(nobody)[0]) + players.shared_cost)
@@ -132,43 +119,40 @@ def _estimate(
     sets = np.concatenate([np.ones((1, count), dtype=bool), single[known], halves])
     values = players(np.concatenate([sets, ~sets]))
     found = likeliest_of(guesses, signs(sets), (values[: len(sets)] - values[len(sets) :]) / 2)
-    more: dict[str, Any] = {"exact": False, "views": list(views), "true_values": len(known), "halves": 2 * len(halves)}
-    return found.shares, found.errors, {**said, **more}
+    said |= {"exact": False, "views": list(views), "true_values": len(known), "halves": 2 * len(halves)}
+    return found.shares, found.errors, said
 
 
-def _views(subject: Subject, players: Players, purse: Purse) -> tuple[dict[str, Floats], dict[str, str]]:
+def _views(subject: Subject, players: Players, purse: Purse) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Views of the Shapley value that cost little: both ends where they do, else relevance, alone, and leave-one-out to
     first order where it is too dear itself. What a model has no rule for is left out, and said.
     """
     count = len(players)
     views: dict[str, Floats] = {}
-    said: dict[str, str] = {}
+    said: dict[str, Any] = {}
     single = np.eye(count, dtype=bool)
     alone, everyone = (float(players.set_cost(sets).sum()) for sets in (single, ~single))
     if everyone <= RELEVANCE + FOR_TRUE_VALUES and purse.buy("both ends", alone + everyone):
         return {"alone": first_marginals(players, count), "leave-one-out": last_marginals(players, count)}, said
-    if purse.buy("relevance", RELEVANCE):
+
+    def through_the_model(name: str, method: Method, refusal: type[LoopropError]) -> None:
+        if purse.left < RELEVANCE - 1e-9:
+            return
         try:
-            (found,) = AttnLRP().attribute([subject])
-            views["relevance"] = found.scores[players.players]
-        except RuleError as error:
-            purse.refund("relevance", RELEVANCE)
-            said["without"] = f"relevance: {error}"
+            views[name] = method.attribute([subject])[0].scores[players.players]
+            purse.buy(name, RELEVANCE)
+        except refusal as error:
+            said["without"] = f"{name}: {error}"
+
+    through_the_model("relevance", AttnLRP(), RuleError)
     if purse.buy("alone", alone):
         views["alone"] = first_marginals(players, count)
-    first_order = LooProp(rows=0)
     if "alone" in views and min(FOR_TRUE_VALUES, purse.left) < everyone and players.value.removal == "attention-mask":
-        try:
-            if purse.buy("first order", RELEVANCE):
-                views["first order"] = first_order.attribute([subject])[0].scores[players.players]
-        except InputError as error:
-            purse.refund("first order", RELEVANCE)
-            said["without"] = f"first order: {error}"
+        through_the_model("first order", LooProp(rows=0), InputError)
     return views, said
 
 
-def _guesses(views: dict[str, Floats]) -> list[Floats]:
-    """What each guess is made of: (n, c)."""
+def _guesses(views: dict[str, Floats]) -> list[Floats]:  # parts of each guess: (n, c)
     names = tuple(name for name in views if name != "first order" or "leave-one-out" not in views)
     if names not in SHARES:
         raise InputError("the budget is too small for a model without relevance: give more passes, or use 'shapley'")
@@ -184,8 +168,7 @@ def _halves(players: Players, purse: Purse, generator: np.random.Generator) -> N
     while count > 1:
         half = np.zeros(count, dtype=bool)
         half[generator.permutation(count)[: generator.integers(max(1, low), max(1, high) + 1)]] = True
-        cost = float(players.set_cost(np.stack([half, ~half])).sum())
-        if not purse.buy("halves", cost):
+        if not purse.buy("halves", float(players.set_cost(np.stack([half, ~half])).sum())):
             break
         bought.append(half)
     return np.stack(bought) if bought else np.empty((0, count), dtype=bool)

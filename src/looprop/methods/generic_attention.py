@@ -6,7 +6,7 @@ A-(l) = mean over heads of (dA(l) * A(l))+,    R(l) = R(l-1) + A-(l) R(l-1),    
 import torch
 from torch import Tensor
 
-from looprop.intercept.attention import AttentionSite, heads_of_one
+from looprop.intercept.attention import heads_of_one
 from looprop.methods.parts.attention_layers import AttentionMethod, attention_layers, values_of, weights_of
 from looprop.models.subject import Subject
 from looprop.propagation.tape import unseen
@@ -29,20 +29,13 @@ class GenericAttention(AttentionMethod):
             found = traced.tape.gradients_or_none(traced.value(subject.target), outputs)
             gradients = iter([torch.zeros_like(o) if g is None else g for o, g in zip(outputs, found, strict=True)])
             with unseen():
-                maps = [
-                    torch.stack([weight_gradient(site, next(gradients)) for site in layer]).sum(0) for layer in layers
-                ]
-                relevances = [
-                    (slopes * weights_of(layer[0])).clamp(min=0).mean(0)
-                    for slopes, layer in zip(maps, layers, strict=True)
-                ]
+                relevances = []
+                for layer in layers:
+                    # O = A V, so the gradient of the weights (H, T, T) is dA = dO V^T.
+                    slopes = [heads_of_one(next(gradients), site.all_weights()) @ values_of(site).mT for site in layer]
+                    relevances.append((torch.stack(slopes).sum(0) * weights_of(layer[0])).clamp(min=0).mean(0))
         identity = torch.eye(len(relevances[0]), dtype=relevances[0].dtype, device=relevances[0].device)
         flow = identity
         for relevance in relevances:
             flow = flow + relevance @ flow
         return flow - identity
-
-
-def weight_gradient(site: AttentionSite, gradient: Tensor) -> Tensor:
-    """The gradient of a site's weights (H, T, T) from that of its output, O = A V:  dA = dO V^T."""
-    return heads_of_one(gradient, site.all_weights()) @ values_of(site).mT

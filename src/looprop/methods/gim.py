@@ -11,10 +11,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from looprop.errors import UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.methods.parts.propagating import propagate
 from looprop.models.subject import Subject
+from looprop.naming import one_of
 from looprop.propagation.plan import Plan
 
 Baseline = Literal["zero", "space", "pad", "mask"]
@@ -34,10 +34,8 @@ class GIM(Method):
     kind = "effect"
 
     def __init__(self, *, temperature: float = 2.0, baseline: Baseline = "zero") -> None:
-        if baseline not in get_args(Baseline):
-            raise UnknownNameError("baseline", str(baseline), get_args(Baseline))
         self.plan(temperature)
-        self.temperature, self.baseline = temperature, baseline
+        self.temperature, self.baseline = temperature, one_of("baseline", baseline, get_args(Baseline))
 
     @staticmethod
     def plan(temperature: float) -> Plan:
@@ -45,15 +43,11 @@ class GIM(Method):
         return Plan(temperature=temperature, activation="gradient", product="gradient")
 
     def plan_for(self, subject: Subject) -> Plan | None:
-        """The plan, where scores are x * g."""
         return self.plan(self.temperature) if self.baseline == "zero" else None
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """(x - x') * g, summed to features."""
-        adapter = subjects[0].adapter
-
         def times_difference(x: Tensor, gradient: Tensor) -> Tensor:
-            return (x - adapter.baseline(x, self.baseline)) * gradient
+            return (x - subjects[0].adapter.baseline(x, self.baseline)) * gradient
 
         combine = torch.mul if self.baseline == "zero" else times_difference
         return propagate(subjects, self.plan(self.temperature), combine=combine)

@@ -23,9 +23,7 @@ class GradientTimesInput(Method):
         self.readout = readout
 
     def plan_for(self, subject: Subject) -> Plan | None:
-        """No rule at all."""
         return GRADIENT if self.readout == "word" else None
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """x * g, summed to features."""
         return propagate(subjects, GRADIENT, readout=self.readout)

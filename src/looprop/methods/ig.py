@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from looprop.errors import InputError, LoopropError, ModelError, UnknownNameError
+from looprop.errors import InputError, LoopropError, ModelError
 from looprop.intercept.attention import AttentionCall
 from looprop.intercept.fewer_rows import ReadRowsMode
 from looprop.methods.base import Attribution, Method
@@ -22,16 +22,15 @@ from looprop.methods.parts.players import whole_number
 from looprop.models.agreement import rounding
 from looprop.models.ledger import BATCHES
 from looprop.models.subject import Subject
+from looprop.naming import one_of
 from looprop.removal.trust import Disagreement, attention_sites_of, booked, check_version, guarded, program
 
 Baseline = Literal["zero", "pad", "mask"]
-# On fewer positions there is too little to leave out.
-SHORTEST = 4
-# Gradients with and without the cut may differ by this share of the largest.
-GRADIENT_AGREEMENT = 1e-4
+SHORTEST = 4  # on fewer positions there is too little to leave out
+GRADIENT_AGREEMENT = 1e-4  # gradients with and without the cut may differ by this share of the largest
 
 
-class Line:
+class StraightLine:
     """From the baseline to the input, at the word embeddings or at the input tensor itself."""
 
     def __init__(self, subject: Subject, baseline: Baseline, keep_special: bool) -> None:
@@ -52,10 +51,8 @@ class Line:
                     self.subject.check_route(float(self._run(self.end, 0)[0]), "at the end of the line")
             value = float(self._run(self.start, self._cut)[0])
         if not math.isfinite(value):
-            raise ModelError(
-                f"{self.subject.adapter.name} answers the baseline with NaN or an infinite number: there is no change "
-                "to share out"
-            )
+            wrong = "answers the baseline with NaN or an infinite number: there is no change to share out"
+            raise ModelError(f"{self.subject.adapter.name} {wrong}")
         return value
 
     def gradient(self, places: Tensor, *, with_end: bool = False) -> Tensor:
@@ -138,9 +135,8 @@ class Line:
         return same and apart <= GRADIENT_AGREEMENT * float(wanted.abs().max())
 
     def _ends_right(self, sites: int) -> int:
-        """After how many sites to cut; raises `Disagreement` where the end of the line, cut so, is not the model's
-        prediction. Asked of every input: a proof is of another one, and from which row an answer is read may go by
-        token ids.
+        """The sites again; raise `Disagreement` where the end of the line, cut so, is not the model's prediction. Asked
+        of every input: from which row an answer is read may go by token ids.
         """
         with booked(self.subject, passes=1), torch.no_grad():
             found = float(self._run(self.end, sites)[0])
@@ -162,8 +158,7 @@ def _asked_by(rows: slice, call: AttentionCall, last: bool) -> Tensor:
     return pad(mixed, (0, 0, 0, missing) if rows.start == 0 else (0, 0, missing, 0))
 
 
-# A residual above this share of the output change is worth a warning.
-RESIDUAL = 0.05
+RESIDUAL = 0.05  # a residual above this share of the output change is worth a warning
 # More steps than this are not taken for a tolerance: what is left then comes from a jump, and no number of steps helps.
 MOST = 1500
 
@@ -173,8 +168,7 @@ class IntegratedGradientsWarning(UserWarning):
 
 
 class IntegratedGradients(Method):
-    """A straight line from a baseline to the word embeddings; positions are kept. Cost: 3 per step, and 1 for the
-    baseline.
+    """A straight line from a baseline to the word embeddings; positions are kept.
 
     baseline: zero embeddings, or those of the padding or mask token (texts); zero for tensors and images.
     tolerance: how much of the output change may stay unexplained. Where more does, three times as many steps are taken,
@@ -202,27 +196,24 @@ class IntegratedGradients(Method):
         tokens: int = 2048,
         tolerance: float | None = None,
     ) -> None:
-        if baseline not in get_args(Baseline):
-            raise UnknownNameError("baseline", str(baseline), get_args(Baseline))
         number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
         if tolerance is not None and not (number and 0.0 < tolerance < 1.0):
             raise InputError(f"tolerance must be a number between 0 and 1, or None, got {tolerance!r}")
         self.steps, self.tokens = whole_number("steps", steps, 1), whole_number("tokens", tokens, 1)
-        self.baseline, self.keep_special, self.tolerance = baseline, keep_special, tolerance
+        self.baseline = one_of("baseline", baseline, get_args(Baseline))
+        self.keep_special, self.tolerance = keep_special, tolerance
 
     def passes(self, subject: Subject) -> float:
-        """Three for each step, one for the baseline."""
         return 3.0 * self.steps + 1.0
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """One line per subject."""
         with torch.inference_mode(False):  # the caller may be inside it, and gradients are needed
             return [self._attribute(subject) for subject in subjects]
 
     def _attribute(self, subject: Subject) -> Attribution:
         adapter = subject.adapter
         with adapter.evaluating():
-            line = Line(subject, self.baseline, self.keep_special)
+            line = StraightLine(subject, self.baseline, self.keep_special)
             start, total, steps = line.value_at_start(), torch.zeros_like(line.end), self.steps
             places = (torch.arange(steps, dtype=torch.float64) + 0.5) / steps
             while True:
@@ -239,16 +230,16 @@ class IntegratedGradients(Method):
                 places = places[torch.arange(steps) % 3 != 1]
         check_version(subject)
         if abs(residual) > (self.tolerance or RESIDUAL) * abs(change):
-            warnings.warn(
-                f"integrated gradients leaves {abs(residual):.3g} of an output change of {change:.3g} unexplained: "
-                f"use more than {steps} steps{self._hint(subject)}",
-                IntegratedGradientsWarning,
-                stacklevel=4,
-            )
+            left = f"{abs(residual):.3g} of an output change of {change:.3g} unexplained"
+            hint = ""
+            if self.baseline == "zero" and adapter.explained_weight is not None:
+                hint = ", or baseline='pad' or 'mask' if the model normalises its embeddings"
+            said = f"integrated gradients leaves {left}: use more than {steps} steps{hint}"
+            warnings.warn(said, IntegratedGradientsWarning, stacklevel=4)
         details = {"baseline_output": start, "steps": steps}
         return Attribution(scores, cost=3.0 * steps + 1.0, residual=residual, details=details)
 
-    def _along(self, line: Line, places: Tensor) -> Tensor:
+    def _along(self, line: StraightLine, places: Tensor) -> Tensor:
         """The gradient summed over places of the line, in batches that fit."""
         subject = line.subject
         size = max(1, self.tokens // subject.length) if subject.adapter.takes_batches else 1
@@ -262,7 +253,3 @@ class IntegratedGradients(Method):
         if size == 1:
             return summed(1)
         return guarded(subject, BATCHES, prove=None, run=lambda: summed(size), plain=lambda _: summed(1))
-
-    def _hint(self, subject: Subject) -> str:
-        other = self.baseline == "zero" and subject.adapter.explained_weight is not None
-        return ", or baseline='pad' or 'mask' if the model normalises its embeddings" if other else ""

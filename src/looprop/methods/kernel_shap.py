@@ -1,12 +1,7 @@
-"""KernelSHAP (Lundberg & Lee 2017): the additive model that fits the values of sampled sets best, by the kernel whose
-solution over all sets is the Shapley value.
-"""
+"""KernelSHAP (Lundberg & Lee 2017): the additive model that fits sampled sets best, by the Shapley kernel."""
 
-import numpy as np
-from numpy.typing import NDArray
-
-from looprop.games.regression import kernel_shap
-from looprop.methods.parts.players import Players, SampledGame
+from looprop.games.sampling import kernel_shap
+from looprop.methods.parts.players import SampledGame
 
 
 class KernelShap(SampledGame):
@@ -17,7 +12,4 @@ class KernelShap(SampledGame):
     summary = "additive model fitted to sampled sets by the Shapley kernel"
     cost = "samples"
     kind = "share"
-
-    def fit(self, players: Players) -> NDArray[np.float64]:
-        """By the Shapley kernel."""
-        return kernel_shap(players, len(players), samples=self.samples, seed=self.seed)
+    fit = staticmethod(kernel_shap)

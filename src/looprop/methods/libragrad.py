@@ -24,7 +24,6 @@ class LibraFullGrad(Method):
     inputs = ("text",)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """Relevance of embeddings, positions and biases, summed to features."""
         check_one_text(subjects[0], self.name)
         plan = Plan(attention="cp", bias="placed")
         # One by one: the biases of padding would be counted for somebody.

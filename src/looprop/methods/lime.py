@@ -1,12 +1,7 @@
-"""LIME (Ribeiro et al. 2016): the additive model that fits the values of sampled sets best, those near the whole
-weighing most.
-"""
+"""LIME (Ribeiro et al. 2016): the additive model that fits sampled sets best, those near the whole weighing most."""
 
-import numpy as np
-from numpy.typing import NDArray
-
-from looprop.games.regression import lime
-from looprop.methods.parts.players import Players, SampledGame
+from looprop.games.sampling import lime
+from looprop.methods.parts.players import SampledGame
 
 
 class Lime(SampledGame):
@@ -17,7 +12,4 @@ class Lime(SampledGame):
     summary = "additive model fitted to sampled sets, those near the whole weighing most"
     cost = "samples"
     kind = "share"
-
-    def fit(self, players: Players) -> NDArray[np.float64]:
-        """By nearness to the whole."""
-        return lime(players, len(players), samples=self.samples, seed=self.seed)
+    fit = staticmethod(lime)

@@ -32,11 +32,9 @@ class LeaveOneOut(Method):
         self.removal, self.precision = removal, precision
 
     def passes(self, subject: Subject) -> float:
-        """One for each feature."""
         return float(len(subject.features))
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """f(x) - f(x without i) for every feature i."""
         asked = []
         for subject in subjects:
             value = SetFunction(subject, removal=self.removal, precision=self.precision)

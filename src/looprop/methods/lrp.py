@@ -4,7 +4,7 @@ AttnLRP (Achtibat et al. 2024) splits relevance at O = A V and Z = Q K^T in halv
 rule; CP-LRP (Ali et al. 2022) holds A constant and sends all relevance of O to V.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -67,16 +67,8 @@ class LRP(Method):
                 attention = "cp"
             elif self.cp is not None and not self._open:
                 attention = {layer: "cp" for layer in parse_layers(self.cp)}
-            plan = Plan(
-                attention=attention,
-                epsilon=epsilon,
-                bias=bias,
-                bilinear=bilinear,
-                linear=linear,
-                gamma=gamma,
-                conv_gamma=conv_gamma,
-                alpha=alpha,
-            )
+            gammas: dict[str, Any] = {"gamma": gamma, "conv_gamma": conv_gamma, "alpha": alpha}
+            plan = Plan(attention=attention, epsilon=epsilon, bias=bias, bilinear=bilinear, linear=linear, **gammas)
         elif cp is not None or epsilon or bias != "keep" or bilinear != "pairs" or linear != "epsilon":
             raise InputError(
                 "a plan holds its own layers, epsilon, bias share, linear rule and form of products: give either a "
@@ -96,15 +88,12 @@ class LRP(Method):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The plan and the read-out."""
         return dict(self._options)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """Relevance at the embeddings, summed to features."""
         return propagate(subjects, self._plan(subjects[0]), readout=self.readout, complete=True)
 
     def plan_for(self, subject: Subject) -> Plan | None:
-        """The plan, with its layers counted."""
         return self._plan(subject) if self.readout == "word" else None
 
     def _plan(self, subject: Subject) -> Plan:
@@ -112,5 +101,4 @@ class LRP(Method):
         if not self._open:
             return self.plan
         layers = parse_layers(self.cp or "", subject.adapter.attention_layers(subject.encoded))
-        chosen: Mapping[int, Literal["attnlrp", "cp", "gradient"]] = dict.fromkeys(layers, "cp")
-        return replace(self.plan, attention=chosen)
+        return replace(self.plan, attention={layer: "cp" for layer in layers})

@@ -5,10 +5,8 @@ from pathlib import Path
 from looprop.errors import UnknownNameError
 from looprop.naming import split_name
 
-DEFAULT = "looprop"
-"""What explains where no method is named."""
-COMPARED = ("loo", "looprop", "attnlrp", "cp-lrp", "random")
-"""What an evaluation measures where no methods are named."""
+DEFAULT = "looprop"  # what explains where no method is named
+COMPARED = ("loo", "looprop", "attnlrp", "cp-lrp", "random")  # what an evaluation measures where no methods are named
 
 SCORE_KINDS = {
     "effect": "what happens to the target when the feature goes",
@@ -27,8 +25,7 @@ FIRST = (
 ).split()
 LAST = "random"
 
-REGISTERED: dict[str, type] = {}
-"""Classes of one's own, by name; `registry.register` enters them."""
+REGISTERED: dict[str, type] = {}  # classes of one's own, by name; `registry.register` enters them
 
 
 def method_names() -> list[str]:

@@ -23,6 +23,5 @@ class PositionAwareLRP(Method):
     inputs = ("text",)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """Relevance at the embeddings and positions, summed to features."""
         check_one_text(subjects[0], self.name)
         return propagate(subjects, Plan(rotary="halves"), readout="positions", complete=True)

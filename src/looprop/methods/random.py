@@ -25,7 +25,6 @@ class RandomScores(Method):
         self.seed = whole_number("seed", seed, 0)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """Independent of the model, dependent on the input."""
         found = []
         for subject in subjects:
             content = b"".join(value.cpu().numpy().tobytes() for value in subject.encoded.inputs.values())

@@ -11,15 +11,14 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Method
 from looprop.methods.names import REGISTERED, SCORE_KINDS, method_names
-from looprop.naming import split_name
+from looprop.naming import one_of, split_name
 
 MethodClass = TypeVar("MethodClass", bound=type[Method])
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option as one writes it in brackets: what it is if nothing is said, None for nothing, and what it may be where
-    that is a list.
+    """An option as one writes it in brackets: its default, None for nothing, and its choices if they are a list.
 
     >>> str(Option("baseline", "zero", ("zero", "pad"))), str(Option("cp", None))
     ('baseline=zero (or pad)', 'cp (unset)')
@@ -76,16 +75,13 @@ def register(method: MethodClass) -> MethodClass:
 
 
 def check_described(method: type[Method]) -> None:
-    """Raise for a class that does not say what it is. What it inherits does not count, so that a variant cannot pass
-    for the method that it derives from.
-    """
+    """Raise for a class that does not say what it is. What it inherits does not count."""
     home, said = f"{method.__module__}:{method.__qualname__}", vars(method)
     if missing := [field for field in ("name", "title", "summary", "cost", "kind") if not said.get(field)]:
         raise InputError(f"method {home} does not say its {', '.join(missing)}")
     if not re.fullmatch(r"[a-z][a-z0-9-]*", method.name):
         raise InputError(f"a method is named in small letters, digits and hyphens, got {method.name!r}")
-    if method.kind not in SCORE_KINDS:
-        raise UnknownNameError(f"kind of score of method {method.name}", method.kind, SCORE_KINDS)
+    one_of(f"kind of score of method {method.name}", method.kind, SCORE_KINDS)
     for form in (said.get("example"), said.get("coarse"), said.get("demo")):
         if form and split_name(form)[0] != method.name:
             raise InputError(f"{form!r} is no form of method {method.name}")
@@ -98,9 +94,7 @@ def method_class(name: str) -> type[Method]:
 
 @cache
 def _class_in_file(name: str) -> type[Method]:
-    if name not in (names := method_names()):
-        raise UnknownNameError("method", name, names)
-    module = import_module(f"looprop.methods.{name.replace('-', '_')}")
+    module = import_module(f"looprop.methods.{one_of('method', name, method_names()).replace('-', '_')}")
     found = [one for one in vars(module).values() if isinstance(one, type) and vars(one).get("name") == name]
     if len(found) != 1:
         raise InputError(f"{module.__name__} must hold one class with name = {name!r}, got {len(found)}")
@@ -138,13 +132,16 @@ def make_method(method: str | Method, **options: Any) -> Method:
         return method
     name, bracket = split_name(method)
     chosen = method_class(name)
-    return _build(name, chosen, {**_parse_options(name, bracket, chosen.text_options), **options})
+    options = {**_parse_options(name, bracket, chosen.text_options), **options}
+    known = [p for p in inspect.signature(chosen).parameters if p not in chosen.fixed]
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(f"option of {name}", option, known)
+    return chosen(**options)
 
 
 def _parse_options(name: str, bracket: str, texts: frozenset[str]) -> dict[str, Any]:
-    """`cp=2,5;epsilon=0.1` -> {"cp": "2,5", "epsilon": 0.1}. Options are parted by semicolons, or by commas before a
-    key.
-    """
+    """`cp=2,5;epsilon=0.1` -> {"cp": "2,5", "epsilon": 0.1}; parted by semicolons, or by commas before a key."""
     options: dict[str, Any] = {}
     for part in re.split(r";|,(?=\s*\w+\s*=)", bracket) if bracket else ():
         key, sign, value = part.partition("=")
@@ -163,11 +160,3 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return text
-
-
-def _build(name: str, build: type[Method], options: dict[str, Any]) -> Method:
-    known = [p for p in inspect.signature(build).parameters if p not in build.fixed]
-    for option in options:
-        if option not in known:
-            raise UnknownNameError(f"option of {name}", option, known)
-    return build(**options)

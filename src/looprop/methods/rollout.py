@@ -33,6 +33,5 @@ class AttentionRollout(AttentionMethod):
         self.residual = residual
 
     def flow(self, subject: Subject) -> Tensor:
-        """The product over the layers."""
         maps = attention_maps(subject)
         return rollout([m.mean(0) for m in maps], residual=self.residual)

@@ -3,15 +3,17 @@
 phi_i = sum over S without i of |S|! (n - |S| - 1)! / n! (f(S + i) - f(S))
 """
 
-from typing import Literal, get_args
+from functools import partial
+from typing import Any, Literal, get_args
 
-from looprop.errors import InputError, UnknownNameError
+from looprop.errors import InputError
 from looprop.games.sampling import fewest_evaluations, shapley_by_sets
-from looprop.games.values import all_sets, exact_shapley, sampled_shapley
+from looprop.games.values import Floats, all_sets, exact_shapley, sampled_shapley
 from looprop.methods.base import Attribution
 from looprop.methods.parts.players import GameMethod, Keep, Players, whole_number
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
+from looprop.naming import one_of
 
 By = Literal["sets", "orders"]
 
@@ -48,37 +50,32 @@ class Shapley(GameMethod):
         self.samples, self.seed = whole_number("samples", samples, 2), whole_number("seed", seed, 0)
         if not isinstance(tolerance, int | float) or not tolerance >= 0:
             raise InputError(f"tolerance must be a number >= 0, got {tolerance!r}")
-        if by not in get_args(By):
-            raise UnknownNameError("way to sample", str(by), get_args(By))
-        self.tolerance, self.by = tolerance, by
+        self.tolerance, self.by = tolerance, one_of("way to sample", by, get_args(By))
 
     def passes(self, subject: Subject) -> float:
-        """All sets, where these are fewer than what is sampled at the most."""
         count = len(subject.features) - sum(subject.special)
         return float(2**count if 2**count <= max(2, self.samples * count) else self.samples * count)
 
     def play(self, subject: Subject, players: Players) -> Attribution:
-        """One score per feature."""
         before = players.value.count.computed
         count = len(players)
-        found = self._exact(players) if 2**count <= max(2, self.samples * count) else self._sampled(players)
-        return Attribution(found.scores, cost=float(players.value.count.computed - before), details=found.details)
+        scores, details = self._exact(players) if 2**count <= max(2, self.samples * count) else self._sampled(players)
+        cost = float(players.value.count.computed - before)
+        return Attribution(players.spread(scores), cost=cost, details={**players.about, **details})
 
     def for_each(self, subject: Subject) -> "tuple[Shapley, float]":
         """By orders, in which shares of a sum are sums of shares, and by as many as the whole answer takes."""
-        more = {"keep": self.keep, "removal": self.removal, "seed": self.seed}
-        orders = Shapley(samples=self.samples, tolerance=self.tolerance, by="orders", **more)  # type: ignore[arg-type]
+        of_orders = partial(Shapley, by="orders", keep=self.keep, removal=self.removal, seed=self.seed)
+        orders = of_orders(samples=self.samples, tolerance=self.tolerance)
         found = orders.attribute([subject])[0]
         if found.details["exact"]:
             return orders, found.cost
-        return Shapley(samples=found.details["orders"], tolerance=0.0, by="orders", **more), found.cost  # type: ignore[arg-type]
+        return of_orders(samples=found.details["orders"], tolerance=0.0), found.cost
 
-    def _exact(self, players: Players) -> Attribution:
-        shares = exact_shapley(players(all_sets(len(players))))
-        details = {**players.about, "exact": True, "largest_error": 0.0}
-        return Attribution(players.spread(shares), cost=0.0, details=details)
+    def _exact(self, players: Players) -> tuple[Floats, dict[str, Any]]:
+        return exact_shapley(players(all_sets(len(players)))), {"exact": True, "largest_error": 0.0}
 
-    def _sampled(self, players: Players) -> Attribution:
+    def _sampled(self, players: Players) -> tuple[Floats, dict[str, Any]]:
         count, most = len(players), self.samples * len(players)
         by: By = self.by if most >= fewest_evaluations(count) else "orders"
         if by == "sets":
@@ -87,6 +84,5 @@ class Shapley(GameMethod):
             found = sampled_shapley(players, count, tolerance=self.tolerance, most=self.samples, seed=self.seed)
         errors = players.spread(found.errors).tolist()
         more = {"exact": False, "by": by, "evaluations": found.evaluations, "errors": errors}
-        more["orders"] = found.orders
-        more["largest_error"] = float(found.errors.max())
-        return Attribution(players.spread(found.shares), cost=0.0, details={**players.about, **more})
+        more |= {"orders": found.orders, "largest_error": float(found.errors.max())}
+        return found.shares, more

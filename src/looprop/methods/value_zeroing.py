@@ -11,8 +11,7 @@ from looprop.intercept.blocks import BlockCall, ZeroedValues, blocks_of
 from looprop.methods.parts.attention_layers import INSTEAD, AttentionMethod, rollout, rows_to_one
 from looprop.models.subject import Subject
 
-# Positions of one internal batch.
-TOKENS = 4096
+TOKENS = 4096  # positions of one internal batch
 
 
 class ValueZeroing(AttentionMethod):
@@ -25,12 +24,10 @@ class ValueZeroing(AttentionMethod):
     kind = "weight"
 
     def passes(self, subject: Subject) -> float:
-        """One for each position, and the intact input."""
         return subject.length + 1.0
 
     @torch.no_grad()
     def flow(self, subject: Subject) -> Tensor:
-        """The product over the layers."""
         adapter, encoded = subject.adapter, subject.encoded
         length = adapter.leading_positions(encoded) + len(encoded)
         with adapter.evaluating():

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from looprop.errors import InputError
 from looprop.metrics.base import Case, Metric, Vector, finite_vector, register
 
-# Limits that lie nearer to each other, relative to the values, are the same but for rounding.
-ROUNDING = 1e-6
+ROUNDING = 1e-6  # limits that lie nearer to each other, relative to the values, are the same but for rounding
 
 
 def area_over_curve(output: float, curve: ArrayLike) -> float:
@@ -47,11 +46,10 @@ def normalised_aopc(area: float, worst: float, best: float) -> float:
 
 
 def _of_case(case: Case) -> float:
-    plays, limits = cast(NDArray[np.bool_], case.plays), cast(Vector, case.aopc_limits)
+    plays, (worst, best) = cast(NDArray[np.bool_], case.plays), cast(Vector, case.aopc_limits).tolist()
     if plays.sum() < 2 or np.ptp(cast(Vector, case.curve_scores)[plays]) == 0:
         return math.nan
-    area = area_over_curve(cast(float, case.output), cast(Vector, case.player_curve))
-    return normalised_aopc(area, float(limits[0]), float(limits[1]))
+    return normalised_aopc(area_over_curve(cast(float, case.output), cast(Vector, case.player_curve)), worst, best)
 
 
 register(

@@ -1,8 +1,6 @@
-"""What a metric is: a name, a direction, a version and a pure function of one `Case`; and the registry that finds it by
-name.
+"""What a metric is: a name, a direction, a version and a pure function of one `Case`; and the registry of metrics.
 
 To add a metric, write one file beside this one that calls `register`: the files of this folder are found by themselves.
-A metric from outside the package calls `register` too.
 """
 
 import math
@@ -28,10 +26,8 @@ def finite_vector(name: str, values: ArrayLike) -> Vector:
         raise InputError(f"{name} must be one-dimensional, got shape {vector.shape}")
     bad = np.flatnonzero(~np.isfinite(vector))
     if len(bad):
-        raise InputError(
-            f"{name} must be finite, got {vector[bad[0]]} at position {bad[0]} ({len(bad)} of {len(vector)} are not "
-            "finite)"
-        )
+        some = f"{len(bad)} of {len(vector)}"
+        raise InputError(f"{name} must be finite, got {vector[bad[0]]} at position {bad[0]} ({some} are not finite)")
     return vector
 
 
@@ -39,13 +35,12 @@ def finite_vector(name: str, values: ArrayLike) -> Vector:
 class Case:
     """One example under one method: what the metrics are computed from. What no metric asks for may stay None.
 
-    scores: (F,) one score per feature.
-    loo, shapley: (F,) leave-one-out and Shapley values of the same features: the two references.
+    scores: (F,) one score per feature. loo, shapley: (F,) their leave-one-out and Shapley values, the two references.
     special: (F,) True for features that the tokenizer added; none by default.
     curve_scores: (G,) the scores at the granularity of the curves (chunks, for instance); the scores by default.
     morf_curve, lerf_curve: (G-1,) the target logit after each step, most and least relevant removed first.
-    output: the target logit f(x) of the intact input.
-    plays: (G,) False for those features of the curves that always stay; all play by default.
+    output: the target logit f(x) of the intact input. plays: (G,) False for those features of the curves that always
+    stay; all play by default.
     player_curve: (P,) the target logit after each step, the most relevant of the P features that play removed first,
         until none of them is left.
     aopc_limits: the smallest and the largest area over that curve that any order has (`looprop.games.orders`).
@@ -70,34 +65,22 @@ class Case:
         scores = self._set("scores", finite_vector("scores", self.scores))
         if not len(scores):
             raise InputError("scores must hold at least one feature, got none")
-        self._set(
-            "special",
-            np.zeros(len(scores), dtype=bool) if self.special is None else np.asarray(self.special, dtype=bool),
-        )
-        curve_scores = self._set(
-            "curve_scores", scores if self.curve_scores is None else finite_vector("curve_scores", self.curve_scores)
-        )
+        curve_scores = scores if self.curve_scores is None else finite_vector("curve_scores", self.curve_scores)
+        self._set("curve_scores", curve_scores)
+        self._set("special", np.asarray(np.zeros(len(scores)) if self.special is None else self.special, bool))
         plays = self._set("plays", np.asarray(np.ones(len(curve_scores)) if self.plays is None else self.plays, bool))
         sets = None if self.removed is None else self._set("removed", np.asarray(self.removed, dtype=bool))
         if sets is not None and (sets.ndim != 2 or sets.shape[1] != len(curve_scores)):
             raise InputError(f"removed must have shape (N, {len(curve_scores)}), got {sets.shape}")
-        lengths = {
-            "loo": len(scores),
-            "shapley": len(scores),
-            "special": len(scores),
-            "morf_curve": len(curve_scores) - 1,
-            "lerf_curve": len(curve_scores) - 1,
-            "plays": len(curve_scores),
-            "player_curve": int(plays.sum()),
-            "aopc_limits": 2,
-            "removed_drops": 0 if sets is None else len(sets),
-        }
+        lengths = dict.fromkeys(("loo", "shapley", "special"), len(scores))
+        lengths |= dict.fromkeys(("morf_curve", "lerf_curve"), len(curve_scores) - 1)
+        lengths |= {"plays": len(curve_scores), "player_curve": int(plays.sum()), "aopc_limits": 2}
+        lengths["removed_drops"] = 0 if sets is None else len(sets)
         for name, expected in lengths.items():
             value = getattr(self, name)
-            if value is None:
-                continue
-            value = value if name in ("special", "plays") else self._set(name, finite_vector(name, value))
-            if value.shape != (expected,):
+            if value is not None and name not in ("special", "plays"):
+                value = self._set(name, finite_vector(name, value))
+            if value is not None and value.shape != (expected,):
                 raise InputError(f"{name} must have length {expected}, got shape {value.shape}")
         if self.output is not None and not math.isfinite(self.output):
             raise InputError(f"output must be finite, got {self.output}")
@@ -107,20 +90,14 @@ class Case:
         return value
 
 
-def _never(case: Case) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class Metric:
     """A number per example that says how faithful the scores are.
 
-    higher_is_better: the direction of the metric.
-    version: goes up whenever the definition changes, so that stored results are never mixed.
-    needs: the fields of `Case` that must be filled in.
-    function: the value of one case; NaN where it is undefined.
-    flipped: whether a normalisation turned the sign of the value around (protocol="paper" only).
-    title: what tables call it, if not by its name; label: what they call it.
+    needs: the fields of `Case` that must be filled in. function: the value of one case; NaN where it is undefined.
+    version: goes up whenever the definition changes, so that stored results are never mixed. flipped: whether a
+    normalisation turned the sign around (protocol="paper" only). title: what tables call it, if not by its name; label:
+    what they call it.
     """
 
     name: str
@@ -129,7 +106,7 @@ class Metric:
     needs: frozenset[CaseField]
     function: Callable[[Case], float]
     version: int = 1
-    flipped: Callable[[Case], bool] = _never
+    flipped: Callable[[Case], bool] = lambda case: False
     title: str = ""
     label: str = field(init=False)
 

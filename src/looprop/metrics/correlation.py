@@ -1,23 +1,21 @@
 """How well scores agree with a reference, leave-one-out or Shapley values: correlations between two maps over the same
-features, and the metrics loo-r, loo-spearman, loo-kendall and shapley-r, shapley-spearman, shapley-kendall, each with
-and without special tokens; loo-sign and shapley-sign.
+features, and the metrics made of them.
 
-NaN stands for "undefined": fewer than 3 features, or one of the maps constant (up to rounding). It is never replaced by
-0.
+NaN stands for "undefined": fewer than 3 features, or one of the maps constant up to rounding. It is never replaced.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from looprop.errors import InputError, UnknownNameError
+from looprop.errors import InputError
 from looprop.metrics.base import Case, Metric, Vector, finite_vector, register
+from looprop.naming import one_of
 
 Protocol = Literal["raw", "paper"]
 """How maps are normalised before they are correlated (`correlate`)."""
@@ -54,7 +52,7 @@ def pearson(a: ArrayLike, b: ArrayLike) -> float:
     >>> pearson([1, 1, 1], [2, 4, 7])
     nan
     """
-    return _pearson(*_pair(a, b))
+    return _pearson(*same_features(a, b))
 
 
 def spearman(a: ArrayLike, b: ArrayLike) -> float:
@@ -63,7 +61,7 @@ def spearman(a: ArrayLike, b: ArrayLike) -> float:
     >>> spearman([1, 2, 3], [10, 200, 3000])
     1.0
     """
-    return _spearman(*_pair(a, b))
+    return _spearman(*same_features(a, b))
 
 
 def kendall(a: ArrayLike, b: ArrayLike) -> float:
@@ -72,19 +70,18 @@ def kendall(a: ArrayLike, b: ArrayLike) -> float:
     >>> round(kendall([1, 2, 3], [1, 3, 2]), 4)
     0.3333
     """
-    return _kendall(*_pair(a, b))
+    return _kendall(*same_features(a, b))
 
 
 def sign_agreement(scores: ArrayLike, reference: ArrayLike) -> float:
     """The share of features whose score has the sign of the reference, among those whose reference is not 0.
 
-    A score of 0 agrees with nothing. All-positive scores reach the share of positive references: compare with that, not
-    with 0.5.
+    A score of 0 agrees with nothing. All-positive scores reach the share of positive references, not 0.5.
 
     >>> sign_agreement([1, -1, 0, 5], [2, 3, 4, 0])
     0.3333333333333333
     """
-    return _same_signs(*_pair(scores, reference))
+    return _same_signs(*same_features(scores, reference))
 
 
 def correlate(
@@ -108,11 +105,9 @@ def correlate(
     >>> round(found.value, 4), found.flipped
     (0.866, True)
     """
-    if kind not in KINDS:
-        raise UnknownNameError("correlation", kind, KINDS)
-    if protocol not in PROTOCOLS:
-        raise UnknownNameError("protocol", protocol, PROTOCOLS)
-    scores, reference = _pair(scores, reference)
+    one_of("correlation", kind, KINDS)
+    one_of("protocol", protocol, PROTOCOLS)
+    scores, reference = same_features(scores, reference)
     kept = np.ones(len(scores), dtype=bool) if mask is None else np.asarray(mask)
     if kept.dtype != np.bool_ or kept.shape != scores.shape:
         raise InputError(
@@ -121,14 +116,12 @@ def correlate(
     return _correlate(scores, reference, kept, kind, protocol)
 
 
-def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Vector, Vector]:
+def same_features(a: ArrayLike, b: ArrayLike) -> tuple[Vector, Vector]:
+    """Scores and a reference as vectors of one length."""
     a, b = finite_vector("scores", a), finite_vector("reference", b)
     if a.shape != b.shape:
         raise InputError(f"scores and reference must have the same number of features, got {len(a)} and {len(b)}")
     return a, b
-
-
-# ----- the same of vectors that are checked already, as those of a `Case` are
 
 
 def _correlate(
@@ -145,23 +138,19 @@ def _correlate(
 
 def _pearson(a: Vector, b: Vector) -> float:
     unit_a, unit_b = _centred_unit(a), _centred_unit(b)
-    if unit_a is None or unit_b is None:
-        return math.nan
-    return float(np.clip(unit_a @ unit_b, -1.0, 1.0))
+    return math.nan if unit_a is None or unit_b is None else float(np.clip(unit_a @ unit_b, -1.0, 1.0))
 
 
 def _spearman(a: Vector, b: Vector) -> float:
     from scipy import stats  # half a second, which explaining does not need
 
-    if _centred_unit(a) is None or _centred_unit(b) is None:
-        return math.nan
-    return _pearson(stats.rankdata(a), stats.rankdata(b))
+    return math.nan if math.isnan(_pearson(a, b)) else _pearson(stats.rankdata(a), stats.rankdata(b))
 
 
 def _kendall(a: Vector, b: Vector) -> float:
     from scipy import stats
 
-    if _centred_unit(a) is None or _centred_unit(b) is None:
+    if math.isnan(_pearson(a, b)):
         return math.nan
     # Only the coefficient is used: the asymptotic p-value is the cheap one.
     return float(stats.kendalltau(a, b, method="asymptotic").statistic)
@@ -203,22 +192,13 @@ def _centred_unit(values: Vector) -> Vector | None:
     if spread <= ROUNDING:
         return None
     centred = centred / spread
-    unit: Vector = centred / np.sqrt(centred @ centred)
-    return unit
-
-
-# ----- the metrics of these numbers
+    found: Vector = centred / np.sqrt(centred @ centred)
+    return found
 
 
 REFERENCES: Mapping[str, str] = MappingProxyType({"loo": "leave-one-out", "shapley": "Shapley values"})
 """What scores can be compared with, and what it is called in descriptions."""
 TITLES: Mapping[Reference, str] = MappingProxyType({"loo": "LOO", "shapley": "Shapley"})
-
-
-def compared(case: Case, reference: Reference, *, with_special: bool) -> tuple[Vector, Vector]:
-    """The scores of a case and those of a reference, of all features or of those that are no special tokens."""
-    kept = slice(None) if with_special else ~cast(NDArray[np.bool_], case.special)
-    return case.scores[kept], cast(Vector, getattr(case, reference))[kept]
 
 
 def reference_metric(
@@ -230,18 +210,15 @@ def reference_metric(
     with_special: bool,
     title: str = "",
 ) -> Metric:
-    """A metric of agreement with a reference; higher is better."""
-    return Metric(
-        name=f"{reference}-{name}" + ("" if with_special else "-no-special"),
-        title=title,
-        description=(
-            f"{words} between scores and {REFERENCES[reference]}, {'with' if with_special else 'without'} special "
-            "tokens"
-        ),
-        higher_is_better=True,
-        needs=frozenset({reference}),
-        function=lambda case: function(*compared(case, reference, with_special=with_special)),
-    )
+    """A metric of agreement with a reference, over all features or those without special tokens; higher is better."""
+
+    def value(case: Case) -> float:
+        kept = slice(None) if with_special else ~cast(NDArray[np.bool_], case.special)
+        return function(case.scores[kept], getattr(case, reference)[kept])
+
+    suffix, tokens = ("", "with") if with_special else ("-no-special", "without")
+    description = f"{words} between scores and {REFERENCES[reference]}, {tokens} special tokens"
+    return Metric(f"{reference}-{name}{suffix}", description, True, frozenset({reference}), value, title=title)
 
 
 def _normalised(with_special: bool) -> Metric:
@@ -250,47 +227,30 @@ def _normalised(with_special: bool) -> Metric:
         kept = np.ones_like(special) if with_special else ~special
         return _correlate(case.scores, cast(Vector, case.loo), kept, "pearson", "paper")
 
-    metric = reference_metric(
-        "r-paper",
-        "Pearson's r of maps normalised to sum to one",
-        _pearson,
-        "loo",
-        with_special=with_special,
-        title="r normalised" if with_special else "",
-    )
+    words, title = "Pearson's r of maps normalised to sum to one", "r normalised" if with_special else ""
+    metric = reference_metric("r-paper", words, _pearson, "loo", with_special=with_special, title=title)
     return replace(metric, function=lambda case: found(case).value, flipped=lambda case: found(case).flipped)
 
 
-for _reference, _called in TITLES.items():
-    for _with_special, _more in ((True, ", special tokens too"), (False, "")):
-        for _name, _words, _kind, _title in (
-            ("r", "Pearson's r", "pearson", "r to "),
-            ("spearman", "Spearman's rho", "spearman", "rho to "),
-            ("kendall", "Kendall's tau-b", "kendall", "tau to "),
-        ):
-            register(
-                reference_metric(
-                    _name,
-                    _words,
-                    KINDS[_kind],
-                    _reference,
-                    with_special=_with_special,
-                    title=f"{_title}{_called}{_more}",
-                )
-            )
-    register(
-        Metric(
-            name=f"{_reference}-sign",
-            description=(
-                f"share of features whose score has the sign of {REFERENCES[_reference]} (features where that is 0 not "
-                "counted)"
-            ),
-            higher_is_better=True,
-            needs=frozenset({_reference}),
-            function=partial(
-                lambda case, reference: _same_signs(case.scores, getattr(case, reference)), reference=_reference
-            ),
-        )
+def _sign_metric(reference: Reference) -> Metric:
+    return Metric(
+        f"{reference}-sign",
+        f"share of features whose score has the sign of {REFERENCES[reference]} (features where that is 0 not counted)",
+        True,
+        frozenset({reference}),
+        lambda case: _same_signs(case.scores, getattr(case, reference)),
     )
-for _with_special in (True, False):
-    register(_normalised(_with_special))
+
+
+for _reference, _called in TITLES.items():
+    for _special, _more in ((True, ", special tokens too"), (False, "")):
+        for _name, _words, _kind, _letter in (
+            ("r", "Pearson's r", _pearson, "r"),
+            ("spearman", "Spearman's rho", _spearman, "rho"),
+            ("kendall", "Kendall's tau-b", _kendall, "tau"),
+        ):
+            _title = f"{_letter} to {_called}{_more}"
+            register(reference_metric(_name, _words, _kind, _reference, with_special=_special, title=_title))
+    register(_sign_metric(_reference))
+for _special in (True, False):
+    register(_normalised(_special))

@@ -1,5 +1,4 @@
-"""Does any feature matter? Where a reference says of every feature that it changes next to nothing, a correlation with
-it is made of noise, and what there is to say is that nothing matters by itself.
+"""Does any feature matter? Where a reference gives every feature next to no effect, r to it is made of noise.
 
     largest share = max over features i of |effect_i| / |f(x) - f(nothing)|
 
@@ -18,8 +17,7 @@ from looprop.metrics.base import finite_vector
 MATTERS = 0.05
 """A feature matters if its effect is at least this share of f(x) - f(nothing)."""
 
-# Values in single precision are known up to this share of their size.
-ROUNDING = 1e-5
+ROUNDING = 1e-5  # values in single precision are known up to this share of their size
 
 
 def largest_share(effects: ArrayLike, *, whole: float, nothing: float, special: ArrayLike | None = None) -> float:
@@ -50,12 +48,7 @@ def largest_share(effects: ArrayLike, *, whole: float, nothing: float, special: 
 
 
 def matters(
-    effects: ArrayLike,
-    *,
-    whole: float,
-    nothing: float,
-    special: ArrayLike | None = None,
-    threshold: float = MATTERS,
+    effects: ArrayLike, *, whole: float, nothing: float, special: ArrayLike | None = None, threshold: float = MATTERS
 ) -> bool:
     """Does any feature matter to this reference: is the largest share at least `threshold`?
 

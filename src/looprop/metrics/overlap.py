@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from looprop.errors import InputError
-from looprop.metrics.base import Vector, finite_vector, register
-from looprop.metrics.correlation import TITLES, reference_metric
+from looprop.metrics.base import Vector, register
+from looprop.metrics.correlation import TITLES, reference_metric, same_features
 
-TOP = (1, 3)
-"""The numbers of features for which there is a metric."""
+TOP = {
+    1: "agreement on the most important feature and its sign",
+    3: "share of the 3 most important features in common, of the same sign,",
+}
+"""The numbers of features for which there is a metric, in words."""
 
 
 def top_overlap(scores: ArrayLike, reference: ArrayLike, k: int) -> float:
@@ -28,10 +31,7 @@ def top_overlap(scores: ArrayLike, reference: ArrayLike, k: int) -> float:
     """
     if type(k) is not int or k < 1:
         raise InputError(f"k must be an integer >= 1, got {k!r}")
-    a, b = finite_vector("scores", scores), finite_vector("reference", reference)
-    if a.shape != b.shape:
-        raise InputError(f"scores and reference must have the same number of features, got {len(a)} and {len(b)}")
-    return _overlap(a, b, k)
+    return _overlap(*same_features(scores, reference), k)
 
 
 def _overlap(scores: Vector, reference: Vector, k: int) -> float:
@@ -41,18 +41,10 @@ def _overlap(scores: Vector, reference: Vector, k: int) -> float:
     return float(sum(np.sign(scores[i]) == np.sign(reference[i]) for i in ours & theirs)) / k
 
 
-for _reference in TITLES:
-    for _k in TOP:
-        for _with_special in (True, False):
+for _reference, _called in TITLES.items():
+    for _k, _words in TOP.items():
+        for _special, _more in ((True, ", special tokens too"), (False, "")):
+            _overlap_of_k, _title = partial(_overlap, k=_k), f"top {_k} of {_called}{_more}"
             register(
-                reference_metric(
-                    f"top-{_k}",
-                    f"share of the {_k} most important features in common, of the same sign,"
-                    if _k > 1
-                    else "agreement on the most important feature and its sign",
-                    partial(_overlap, k=_k),
-                    _reference,
-                    with_special=_with_special,
-                    title=f"top {_k} of {TITLES[_reference]}" + (", special tokens too" if _with_special else ""),
-                )
+                reference_metric(f"top-{_k}", _words, _overlap_of_k, _reference, with_special=_special, title=_title)
             )

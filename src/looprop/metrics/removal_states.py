@@ -1,6 +1,4 @@
-"""In which order features go, and which states of kept features a list of metrics asks for, so that the set function
-is asked once.
-"""
+"""In which order features go, and which states a list of metrics asks for, so that the set function is asked once."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,8 +12,7 @@ from looprop.metrics.base import Case, CaseField, Metric, Vector, finite_vector,
 
 
 def removal_order(scores: ArrayLike, *, most_relevant_first: bool) -> NDArray[np.intp]:
-    """The positions of the features in the order of their removal; ties go by position, the lower first, in both
-    directions.
+    """The positions of the features in the order of their removal; ties by position, the lower first, both ways.
 
     >>> removal_order([0.5, 2.0, 0.5], most_relevant_first=True).tolist()
     [1, 0, 2]
@@ -41,14 +38,11 @@ def keep_matrix(order: ArrayLike) -> NDArray[np.bool_]:
         raise InputError(f"order must hold each position from 0 to F-1 once, got {order.tolist()}")
     step_of_removal = np.empty(count, dtype=np.intp)  # (F,)
     step_of_removal[order] = np.arange(1, count + 1)
-    keep: NDArray[np.bool_] = step_of_removal[None, :] > np.arange(1, count)[:, None]  # (F-1, F)
-    return keep
+    return step_of_removal[None, :] > np.arange(1, count)[:, None]  # (F-1, F)
 
 
 def _players_go(scores: Vector, plays: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The kept features (P, G) after each step, the most relevant of those that play removed first, until none is
-    left.
-    """
+    """The kept features (P, G) after each step, the most relevant of those that play first, till none is left."""
     (players,) = np.nonzero(plays)
     order = players[_order(scores[players], most_relevant_first=True)]
     keep = np.ones((len(players), len(scores)), dtype=bool)
@@ -81,10 +75,7 @@ class States:
 
 def required_states(metrics: Iterable[str | Metric], curve_scores: ArrayLike, plays: ArrayLike | None = None) -> States:
     """The states that these metrics need for these scores (G,), in the order: intact input, MoRF steps, LeRF steps,
-    steps of the features that play (`plays`; all by default).
-
-    What is the same for all methods is not among them: references, whose features may be finer than those of the
-    curves, limits and random sets.
+    steps of the features that play (`plays`; all by default). What is the same for all methods is not among them.
 
     >>> states = required_states(["morf", "aopc", "loo-r"], [0.5, 2.0, 1.0])
     >>> states.keep.astype(int).tolist()
@@ -106,10 +97,6 @@ def required_states(metrics: Iterable[str | Metric], curve_scores: ArrayLike, pl
     if "player_curve" in needs:
         playing = np.ones(len(scores), dtype=bool) if plays is None else np.asarray(plays, dtype=bool)
         parts["player_curve"] = _players_go(scores, playing)
-    rows: dict[CaseField, slice] = {}
-    start = 0
-    for name, part in parts.items():
-        rows[name] = slice(start, start + len(part))
-        start += len(part)
-    keep = np.concatenate([np.empty((0, len(scores)), dtype=bool), *parts.values()])
-    return States(keep=keep, rows=rows)
+    ends = np.cumsum([len(part) for part in parts.values()]).tolist()
+    rows = {name: slice(end - len(part), end) for (name, part), end in zip(parts.items(), ends, strict=True)}
+    return States(np.concatenate([np.empty((0, len(scores)), dtype=bool), *parts.values()]), rows)

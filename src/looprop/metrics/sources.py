@@ -11,8 +11,7 @@ from looprop.errors import InputError
 from looprop.metrics.base import Vector, finite_vector
 from looprop.metrics.correlation import spearman
 
-FENCE = 1.5
-"""Tukey's: so many interquartile ranges above the upper quartile something stands out."""
+FENCE = 1.5  # Tukey's: so many interquartile ranges above the upper quartile something stands out
 
 
 def linear_datamodeling_score(scores: ArrayLike, sets: NDArray[np.bool_], values: ArrayLike) -> float:
@@ -29,8 +28,7 @@ def linear_datamodeling_score(scores: ArrayLike, sets: NDArray[np.bool_], values
 
 
 def standing_out(loo: ArrayLike) -> NDArray[np.bool_]:
-    """Which sources stand out by their leave-one-out: above the upper quartile by 1.5 interquartile ranges (Tukey's
-    fence), and above zero.
+    """Which sources stand out by their leave-one-out: above Tukey's fence, and above zero.
 
     >>> standing_out([0.1, 0.0, -0.1, 0.05, 3.0]).tolist()
     [False, False, False, False, True]
@@ -53,17 +51,14 @@ def average_precision(scores: ArrayLike, relevant: ArrayLike) -> float:
         return math.nan
     total = 0.0
     for score in np.unique(own[hits]):
-        above = own > score
-        tied = own == score
+        above, tied = own > score, own == score
         total += _precisions_of_ties(int(above.sum()), int(hits[above].sum()), int(tied.sum()), int(hits[tied].sum()))
     return total / int(hits.sum())
 
 
 def _precisions_of_ties(above: int, hits_above: int, tied: int, hits: int) -> float:
-    """The expected sum of precisions at the relevant ones among `tied` sources in random order, after `above` others.
-
-    At place k of the tie a source is relevant with chance h / t, and then the k - 1 before it hold (h - 1) / (t - 1)
-    relevant ones each.
+    """The expected sum of precisions at the relevant ones among `tied` sources in random order, after `above` others:
+    each place is relevant with chance h / t, and each before it then holds (h - 1) / (t - 1) relevant ones.
     """
     others = (hits - 1) / (tied - 1) if tied > 1 else 0.0
     return sum(hits / tied * (hits_above + 1 + place * others) / (above + 1 + place) for place in range(tied))
@@ -86,8 +81,7 @@ def recall_at(scores: ArrayLike, relevant: ArrayLike, count: int) -> float:
 
 def best(scores: Vector, count: int) -> NDArray[np.int64]:
     """The positions of the highest scores, highest first; ties in order of position."""
-    order: NDArray[np.int64] = np.argsort(-scores, kind="stable")[:count]
-    return order
+    return np.argsort(-scores, kind="stable")[:count]
 
 
 def _relevant(scores: ArrayLike, relevant: ArrayLike) -> tuple[Vector, NDArray[np.bool_]]:

@@ -1,12 +1,12 @@
 """How sure a mean over examples is, and whether one method beats another on the same examples.
 
-Undefined values (NaN) are dropped and counted, never replaced. All random numbers come from a seed, so every result can
-be repeated.
+Undefined values (NaN) are dropped and counted, never replaced. All random numbers come from a seed.
 """
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Literal
 
@@ -20,8 +20,7 @@ Alternative = Literal["greater", "two-sided"]
 INTERVALS = ("percentile", "bca")
 ALTERNATIVES = ("greater", "two-sided")
 
-# Random draws held in memory at once; large data sets are resampled in blocks of rows.
-BLOCK = 2_000_000
+BLOCK = 2_000_000  # random draws held in memory at once; large data sets are resampled in blocks of rows
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,8 @@ class PairedTest:
 
     difference: the mean of A - B, turned round where lower is better: positive means that A is better.
     p_value: of the sign-flip permutation test; exact: all sign patterns were counted instead of a random sample.
-    wilcoxon_p: of the Wilcoxon signed-rank test, zero differences dropped.
-    wins, ties, losses: examples on which A is better, equal, worse. undefined: pairs dropped because a value is NaN.
+    wilcoxon_p: of the Wilcoxon signed-rank test, zero differences dropped. wins, ties, losses: examples on which A is
+    better, equal, worse. undefined: pairs dropped because a value is NaN.
     """
 
     difference: float
@@ -66,7 +65,6 @@ class PairedTest:
 
     @property
     def count(self) -> int:
-        """The pairs that were used."""
         return self.wins + self.ties + self.losses
 
 
@@ -90,8 +88,8 @@ def bootstrap_mean(
 ) -> Estimate:
     """The mean over examples and its bootstrap confidence interval (Efron and Tibshirani 1993, chapters 13 and 14).
 
-    Examples are drawn with replacement. "percentile" takes the quantiles of the resampled means; "bca" corrects them
-    for bias and skew. The bounds are NaN with fewer than 2 defined examples.
+    "percentile" takes the quantiles of the resampled means; "bca" corrects them for bias and skew. The bounds are NaN
+    with fewer than 2 defined examples.
 
     >>> e = bootstrap_mean([1.0, 2.0, 3.0, float("nan")])
     >>> e.mean, e.count, e.undefined, e.low <= e.mean <= e.high
@@ -108,18 +106,13 @@ def bootstrap_mean(
     low = high = math.nan
     if len(defined) >= 2:
         rng = np.random.default_rng(seed)
-        means = np.concatenate(
-            [
-                defined[rng.integers(len(defined), size=(rows, len(defined)))].mean(axis=1)
-                for rows in _blocks(resamples, len(defined))
-            ]
-        )
+        drawn = (rng.integers(len(defined), size=(n, len(defined))) for n in _blocks(resamples, len(defined)))
+        means = np.concatenate([defined[places].mean(axis=1) for places in drawn])
         tail = (1 - confidence) / 2
         tails = (tail, 1 - tail) if interval == "percentile" else _bca_tails(defined, means, tail)
-        low, high = (float(bound) for bound in np.quantile(means, tails))
-    return Estimate(
-        mean, low, high, len(defined), len(everything) - len(defined), confidence, interval, resamples, seed
-    )
+        low, high = np.quantile(means, tails).tolist()
+    undefined = len(everything) - len(defined)
+    return Estimate(mean, low, high, len(defined), undefined, confidence, interval, resamples, seed)
 
 
 def paired_test(
@@ -135,10 +128,9 @@ def paired_test(
     beside it.
 
     If A and B were equally good, every difference could as well have had the other sign. p is the share of sign
-    patterns whose mean
-    difference is at least the observed one: of all 2^n patterns where these are no more than `resamples`, else of a
-    random sample with the observed pattern counted in, (1 + hits) / (1 + resamples). "greater" tests a direction fixed
-    beforehand; use "two-sided" if the data choose which method is called A.
+    patterns whose mean difference is at least the observed one: of all 2^n patterns where these are no more than
+    `resamples`, else of a random sample with the observed pattern counted in, (1 + hits) / (1 + resamples). "greater"
+    tests a direction fixed beforehand; use "two-sided" if the data choose which method is called A.
 
     >>> paired_test([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]).p_value
     0.125
@@ -152,35 +144,25 @@ def paired_test(
     differences = (a - b) if higher_is_better else (b - a)
     used = differences[~np.isnan(differences)]
     exact = 2 ** min(len(used), 63) <= resamples
+    mean, undefined = float(used.mean()) if len(used) else math.nan, len(differences) - len(used)
     p_value = _sign_flip(used, alternative, resamples=resamples, seed=seed, exact=exact)
-    return PairedTest(
-        difference=float(used.mean()) if len(used) else math.nan,
-        p_value=p_value,
-        wilcoxon_p=_wilcoxon(used, alternative),
-        wins=int((used > 0).sum()),
-        ties=int((used == 0).sum()),
-        losses=int((used < 0).sum()),
-        undefined=len(differences) - len(used),
-        alternative=alternative,
-        exact=exact,
-        resamples=resamples,
-        seed=seed,
-    )
+    wins, ties, losses = (int(found.sum()) for found in (used > 0, used == 0, used < 0))
+    tests = (mean, p_value, _wilcoxon(used, alternative))
+    return PairedTest(*tests, wins, ties, losses, undefined, alternative, exact, resamples, seed)
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Holm's (1979) step-down correction of p-values for many comparisons.
+    """Holm's (1979) step-down correction of p-values for many comparisons. NaN stays NaN and is not counted in m.
 
     With sorted p_(1) <= ... <= p_(m):  adjusted p_(i) = max over j <= i of (m - j + 1) p_(j), at most 1.
     Rejecting where the adjusted p is at most alpha keeps the chance of any false claim at most alpha.
-    NaN stays NaN and is not counted in m.
 
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]
     """
     raw = _values("p_values", p_values)
-    if np.any((raw < 0) | (raw > 1)):
-        raise InputError(f"p-values must lie between 0 and 1, got {raw[(raw < 0) | (raw > 1)][0]}")
+    if (wrong := (raw < 0) | (raw > 1)).any():
+        raise InputError(f"p-values must lie between 0 and 1, got {raw[wrong][0]}")
     adjusted = np.full(len(raw), math.nan)
     order = np.argsort(raw, kind="stable")[: int((~np.isnan(raw)).sum())]  # NaN sorts last
     factors = np.arange(len(order), 0, -1)
@@ -191,31 +173,22 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 def compare_all(
     values: Mapping[str, ArrayLike], *, higher_is_better: bool = True, resamples: int = 10_000, seed: int = 0
 ) -> tuple[Comparison, ...]:
-    """Every pair of methods on the same examples: two-sided tests, as the data choose the better one, with Holm's
-    correction.
+    """Every pair of methods on the same examples: two-sided tests with Holm's correction.
 
     >>> [found] = compare_all({"x": [1.0, 2.0, 3.0], "y": [2.0, 3.0, 5.0]})
     >>> found.better, found.worse, found.test.p_value, found.adjusted_p
     ('y', 'x', 0.25, 0.25)
     """
     tests = []
+    compare = partial(paired_test, higher_is_better=higher_is_better, resamples=resamples, seed=seed)
     for a, b in combinations(values, 2):
-        test = paired_test(
-            values[a],
-            values[b],
-            higher_is_better=higher_is_better,
-            alternative="two-sided",
-            resamples=resamples,
-            seed=seed,
-        )
-        tests.append((b, a, _turned(test)) if test.difference < 0 else (a, b, test))
+        test = compare(values[a], values[b], alternative="two-sided")
+        if test.difference < 0:  # the p-values of a two-sided test do not know the direction
+            a, b = b, a
+            test = replace(test, difference=-test.difference, wins=test.losses, losses=test.wins)
+        tests.append((a, b, test))
     adjusted = holm([test.p_value for _, _, test in tests])
-    return tuple(Comparison(a, b, test, float(p)) for (a, b, test), p in zip(tests, adjusted, strict=True))
-
-
-def _turned(test: PairedTest) -> PairedTest:
-    """The same two-sided test with A and B exchanged: its p-values do not know the direction."""
-    return replace(test, difference=-test.difference, wins=test.losses, losses=test.wins)
+    return tuple(Comparison(*test, float(p)) for test, p in zip(tests, adjusted, strict=True))
 
 
 def _bca_tails(values: NDArray[np.float64], means: NDArray[np.float64], tail: float) -> tuple[float, float]:
@@ -252,10 +225,8 @@ def _sign_flip(
     patterns = 2**count if exact else resamples
     hits, done = 0, 0
     for rows in _blocks(patterns, count):
-        if exact:
-            kept = (
-                np.arange(done, done + rows)[:, None] >> np.arange(count)
-            ) & 1  # (rows, n) the binary digits of the pattern's number
+        if exact:  # (rows, n) the binary digits of the pattern's number
+            kept = (np.arange(done, done + rows)[:, None] >> np.arange(count)) & 1
         else:
             kept = rng.integers(0, 2, size=(rows, count), dtype=np.int8)
         totals = 2 * (kept @ scaled) - total  # kept differences count +, the others -
@@ -284,11 +255,9 @@ def _values(name: str, values: ArrayLike) -> NDArray[np.float64]:
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1:
         raise InputError(f"{name} must be one-dimensional, got shape {vector.shape}")
-    if np.isinf(vector).any():
-        raise InputError(
-            f"{name} must be finite or NaN, got {vector[np.isinf(vector)][0]} at position "
-            f"{np.flatnonzero(np.isinf(vector))[0]}"
-        )
+    bad = np.flatnonzero(np.isinf(vector))
+    if len(bad):
+        raise InputError(f"{name} must be finite or NaN, got {vector[bad[0]]} at position {bad[0]}")
     return vector
 
 

@@ -1,12 +1,9 @@
 """What scores say of sets of features, against what the model does without them: the metrics sensitivity and
 infidelity. Both look at the same random sets, drawn once per text; what always stays is in none of them.
 
-Sensitivity-n (Ancona et al., ICLR 2018): over sets S of n features, the correlation of what the scores say with what
-happens,
+Sensitivity-n (Ancona et al., ICLR 2018), here as a mean over the sizes n of a fixed ladder, over sets S of n features:
 
     r_S ( sum over i in S of R_i ,  f(x) - f(x without S) )
-
-here its mean over the sizes n of a fixed ladder.
 
 Infidelity (Yeh et al., NeurIPS 2019), with removals for perturbations: I is the indicator of S,
 
@@ -18,7 +15,7 @@ perfect, 1 is what scores of zero have.
 """
 
 import math
-from typing import cast
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,10 +26,8 @@ from looprop.metrics.correlation import pearson
 
 Sets = NDArray[np.bool_]
 
-LADDER = (0.25, 0.5, 0.75)
-"""Shares of the features that play which are removed together."""
-SETS = 24
-"""Sets of each size."""
+LADDER = (0.25, 0.5, 0.75)  # shares of the features that play which are removed together
+SETS = 24  # sets of each size
 
 
 def removal_sets(plays: ArrayLike, *, sets: int = SETS, ladder: tuple[float, ...] = LADDER, seed: int = 0) -> Sets:
@@ -44,10 +39,8 @@ def removal_sets(plays: ArrayLike, *, sets: int = SETS, ladder: tuple[float, ...
     """
     playing = np.asarray(plays, dtype=bool)
     (players,) = np.nonzero(playing)
-    generator = np.random.default_rng([seed, len(playing)])
-    rows = []
-    sizes = dict.fromkeys(round(share * len(players)) for share in ladder)
-    for size in sizes:
+    generator, rows = np.random.default_rng([seed, len(playing)]), []
+    for size in dict.fromkeys(round(share * len(players)) for share in ladder):
         for _ in range(sets if 0 < size < len(players) else 0):
             row = np.zeros(len(playing), dtype=bool)
             row[generator.choice(players, size, replace=False)] = True
@@ -102,29 +95,24 @@ def _checked(scores: ArrayLike, removed: ArrayLike, drops: ArrayLike) -> tuple[V
     return sets @ values, sets, effects
 
 
-def _arguments(case: Case) -> tuple[Vector, Sets, Vector]:
-    return cast(Vector, case.curve_scores), cast(Sets, case.removed), cast(Vector, case.removed_drops)
+def _register(name: str, function: Callable[..., float], description: str, *, higher: bool, title: str = "") -> None:
+    def value(case: Case) -> float:
+        return function(case.curve_scores, case.removed, case.removed_drops)
+
+    register(Metric(name, description, higher, frozenset({"removed_drops"}), value, title=title))
 
 
-register(
-    Metric(
-        name="sensitivity",
-        title="sensitivity-n",
-        description="r between summed scores of sets of features and the drop without them, mean over three sizes",
-        higher_is_better=True,
-        needs=frozenset({"removed_drops"}),
-        function=lambda case: sensitivity_n(*_arguments(case)),
-    )
+_register(
+    "sensitivity",
+    sensitivity_n,
+    "r between summed scores of sets of features and the drop without them, mean over three sizes",
+    higher=True,
+    title="sensitivity-n",
 )
-register(
-    Metric(
-        name="infidelity",
-        description=(
-            "squared error of summed scores, scaled at their best, against the drop without sets of features, as a "
-            "share of the squared drop"
-        ),
-        higher_is_better=False,
-        needs=frozenset({"removed_drops"}),
-        function=lambda case: infidelity(*_arguments(case)),
-    )
+_register(
+    "infidelity",
+    infidelity,
+    "squared error of summed scores, scaled at their best, against the drop without sets of features, as a share of "
+    "the squared drop",
+    higher=False,
 )

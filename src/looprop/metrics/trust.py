@@ -31,8 +31,7 @@ from looprop.metrics.correlation import pearson
 Places = NDArray[np.int64]
 
 CONFIDENCE = 0.8
-LEAST = 4
-"""So few true values can say something at all."""
+LEAST = 4  # so few true values can say something at all
 DRAWS = 400
 
 # The prior; see above.
@@ -64,9 +63,8 @@ def places_to_check(
     """Whose true values to compute so that `count` are known: (n,), in order of position.
 
     Of eight, up to two are features that stand apart, four those of the largest scores, and the rest is drawn by lot
-    from all others, each as likely as another: what the largest scores say of the small ones would be a guess. What is
-    `known` already counts, but half of `count`, and four at least, are computed whatever is known: a method knows what
-    it chose itself. The lot depends on the seed and on the number of features alone.
+    from all others. What is `known` already counts, but half of `count`, and four at least, are computed whatever is
+    known: a method knows what it chose itself. The lot depends on the seed and on the number of features alone.
 
     >>> places_to_check([9, 0, 0, -4, 0, 3, 0, 0, 0], 4, apart=[0]).tolist()
     [0, 3, 4, 5]
@@ -75,9 +73,8 @@ def places_to_check(
     if count < LEAST:
         raise InputError(f"a check needs at least {LEAST} true values, got {count}")
     chosen = {int(i): None for i in known}
-    drawn = max(1, count // 4)
+    drawn, largest_share = max(1, count // 4), count // 2
     special = list(apart)[:drawn]
-    largest_share = count // 2
     if chosen:
         count = max(count, len(chosen) + max(largest_share, LEAST) + len(set(special) - chosen.keys()))
     if count >= len(values):
@@ -93,12 +90,7 @@ def places_to_check(
 
 
 def estimate_r(
-    scores: ArrayLike,
-    places: Sequence[int],
-    values: ArrayLike,
-    *,
-    apart: Sequence[int] = (),
-    seed: int = 0,
+    scores: ArrayLike, places: Sequence[int], values: ArrayLike, *, apart: Sequence[int] = (), seed: int = 0
 ) -> Trust:
     """r of scores to leave-one-out, of which only `values` at `places` are known.
 
@@ -109,8 +101,7 @@ def estimate_r(
     >>> round(full.r, 4), full.low == full.high == full.r, full.exact
     (0.9621, True, True)
     """
-    shown = finite_vector("scores", scores)
-    truth = finite_vector("values", values)
+    shown, truth = finite_vector("scores", scores), finite_vector("values", values)
     where = np.asarray(places, dtype=np.int64)
     if truth.shape != where.shape:
         raise InputError(f"there must be one value per place, got {len(truth)} for {len(where)}")
@@ -122,13 +113,16 @@ def estimate_r(
     reference = np.zeros(len(shown))
     reference[where] = truth
     draws = _predictions(shown, reference, where, apart, np.random.default_rng(seed))
-    found = _correlations(shown, draws)
+    # r of the scores with every draw; NaN where one of them is constant.
+    a, b = shown - shown.mean(), draws - draws.mean(1, keepdims=True)
+    norms = np.sqrt((a @ a) * (b**2).sum(1))
+    found = np.divide(b @ a, norms, out=np.full(len(draws), np.nan), where=norms > 0)
     if not np.isfinite(found).all():
         return Trust(math.nan, math.nan, math.nan, len(where), exact=False)
     tail = (1 - CONFIDENCE) / 2
     ends = np.arctanh(np.clip(np.quantile(found, [tail, 0.5, 1 - tail]), -1 + 1e-9, 1 - 1e-9))
-    low, middle, high = np.tanh(ends[1] + STRETCH * (ends - ends[1]))
-    return Trust(float(middle), float(low), float(high), len(where), exact=False)
+    low, middle, high = np.tanh(ends[1] + STRETCH * (ends - ends[1])).tolist()
+    return Trust(middle, low, high, len(where), exact=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +177,7 @@ def _predictions(
     unknown = np.setdiff1d(np.arange(len(scores)), where)
     draws = np.tile(reference, (DRAWS, 1))
     start = 0
-    for fit, count in zip(fits, counts, strict=True):
+    for fit, count in zip(fits, counts.tolist(), strict=True):
         spread = np.sqrt(fit.rate / rng.gamma(fit.shape, size=count))[:, None]
         about = rng.standard_normal((count, 2)) @ np.linalg.cholesky(np.linalg.inv(fit.precision)).T
         line = fit.weights + spread * about
@@ -192,12 +186,3 @@ def _predictions(
         draws[start : start + count, unknown] = line[:, :1] + line[:, 1:] * x[unknown] + errors
         start += count
     return draws
-
-
-def _correlations(scores: Vector, draws: Vector) -> Vector:
-    """Pearson's r of the scores with every row; NaN where one of them is constant."""
-    a = scores - scores.mean()
-    b = draws - draws.mean(1, keepdims=True)
-    norms = np.sqrt((a @ a) * (b**2).sum(1))
-    found: Vector = np.divide(b @ a, norms, out=np.full(len(draws), np.nan), where=norms > 0)
-    return found

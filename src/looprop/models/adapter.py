@@ -303,10 +303,8 @@ class Adapter(ABC):
     @property
     def takes_batches(self) -> bool:
         """Can several inputs run in one batch, as far as is known?"""
-        known = self.batches and BATCHES not in self.ledger.dropped
-        if known and self.ends_at_padding:
-            return getattr(getattr(self.model, "config", None), "pad_token_id", 0) is not None
-        return known
+        told = not self.ends_at_padding or getattr(getattr(self.model, "config", None), "pad_token_id", 0) is not None
+        return self.batches and told and BATCHES not in self.ledger.dropped
 
     @property
     def positions(self) -> Positions:

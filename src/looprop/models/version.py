@@ -2,9 +2,9 @@
 
 A version holds, of every module, which object it is, its hooks and its plain attributes (numbers, texts, small
 collections, fields of a configuration); of every parameter and buffer where it lies in memory, how often torch saw it
-written, and a few of its values; the hooks of all modules, and the size of the tokenizer's vocabulary. Writes that torch does not count (through `.data`, numpy, fused optimizers) show in
-these values. A write that torch does not count and that changes none of them is not seen:
-`Workbench.refresh` is for that.
+written, and a few of its values; the hooks of all modules, and the size of the tokenizer's vocabulary. Writes that
+torch does not count (through `.data`, numpy, fused optimizers) show in these values. A write that torch does not count
+and that changes none of them is not seen: `Workbench.refresh` is for that.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping

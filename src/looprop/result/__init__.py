@@ -4,9 +4,8 @@ A format of one's own is one function: `WRITERS[".txt"] = Writer("records", func
 """
 
 from looprop.result.writers import Result, WRITERS, Writer, endings
-from looprop.result.check import Check
 from looprop.result.codec import schema_of
-from looprop.result.explanation import Explanation, Explanations
+from looprop.result.explanation import Check, Explanation, Explanations
 from looprop.result.matrix import ExplanationMatrix
 from looprop.result.pairs import Interactions
 

@@ -108,9 +108,6 @@ def schema_of(kind: Any) -> dict[str, Any]:
     }
 
 
-# ----- the forms of annotations
-
-
 class FormError(DataError):
     """A value that its annotation does not allow."""
 
@@ -119,7 +116,6 @@ class FormError(DataError):
 
 
 def form_of(hint: Any) -> Form:
-    """The form of one annotation."""
     origin, inside = get_origin(hint), get_args(hint)
     if hint in SIMPLE:
         return SIMPLE[hint]
@@ -162,7 +158,6 @@ def _several(item: Form, made: Callable[[Iterable[Any]], Any], count: int | None
 
 
 def _union(forms: list[Form]) -> Form:
-    """One of several forms."""
     null = [form for form in forms if form.words == "null"]
     others = [form for form in forms if form.words != "null"]
     words = " or ".join(form.words for form in others)

@@ -1,5 +1,5 @@
-"""An explanation: one score per feature, with everything needed to read, repeat and compare it. And several: methods on
-the same text side by side, texts below each other.
+"""An explanation: one score per feature, with everything needed to read, repeat and compare it; how far it can be
+trusted; and several of them, methods on the same text side by side, texts below each other.
 """
 
 import math
@@ -9,23 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from looprop.display.data import Strip, number
-from looprop.display.strips import (
-    View,
-    comparison_fragment,
-    comparison_page,
-    explanation_fragment,
-    explanation_page,
-)
+from looprop.display.data import Strip, number, two_decimals
+from looprop.display.strips import View, comparison_fragment, comparison_page, explanation_fragment, explanation_page
 from looprop.errors import DataError, InputError
 from looprop.files import check_schema
 from looprop.metrics.correlation import pearson
-from looprop.result.check import Check
 from looprop.result.codec import Count, Vector
 from looprop.result.pairs import cards_of
 from looprop.result.views import (
     compared,
-    cut_said,
     footer_of,
     has_prompt,
     note_of,
@@ -37,6 +29,7 @@ from looprop.result.views import (
     subtitle_of,
     target_said,
     title_of,
+    tokens_read,
     view_of,
 )
 from looprop.result.writers import Record, Result
@@ -45,8 +38,54 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-REPR = 6
-"""So many of the strongest features stand in an explanation's repr."""
+REPR = 6  # so many of the strongest features stand in an explanation's repr
+
+
+@dataclass(frozen=True)
+class Check:
+    """An estimate of r to leave-one-out with its interval [low, high], and the true values that it rests on.
+
+    places: the features whose leave-one-out is known, in order of position; values: theirs. bought: how many of them
+    were computed for the check, the others by the method. cost: of the check, in forward passes. removal: how features
+    were removed. exact: all are known, so that r is no estimate (docs/trust.md). matters: whether any true value is at
+    least 5 % of what all features do together; None where that is not known. itself: scores are leave-one-out itself.
+    """
+
+    r: float
+    low: float
+    high: float
+    confidence: float
+    places: tuple[Count, ...]
+    values: tuple[float, ...]
+    bought: Count
+    cost: float
+    removal: str
+    exact: bool
+    matters: bool | None = None
+    itself: bool = False
+
+    def __post_init__(self) -> None:
+        if not len(set(self.places)) == len(self.places) == len(self.values):
+            raise InputError(f"a check has one value per place, got {len(self.values)} for {list(self.places)}")
+
+    @property
+    def known(self) -> dict[int, float]:
+        return dict(zip(self.places, self.values, strict=True))
+
+    @property
+    def verdict(self) -> str:
+        """What there is to say, in the words that follow "r to leave-one-out"."""
+        if not self.places:
+            return "undefined: fewer than 3 features, or scores that are not numbers"
+        count, (r, low, high) = f"{len(self.places)} true values", map(two_decimals, (self.r, self.low, self.high))
+        nothing = f"nothing matters by itself (of {count} none reaches 5 % of what all features do together)"
+        if self.itself:
+            return "exact: these are its values" + (f"; but {nothing}" if self.matters is False else "")
+        if self.matters is False:
+            return f"not told: {nothing}"
+        if math.isnan(self.r):
+            return f"undefined ({count})"
+        return f"{r}, exact (all {count})" if self.exact else f"about {r} ({low} to {high}, {count})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +95,11 @@ class Explanation(Result):
     features: the text of each feature (token, word, chunk), in order of position.
     scores: one float per feature; positive speaks for the target.
     offsets: character span of each feature in `text`, None where a feature has none (special tokens).
-    special: True for features that the tokenizer added.
-    word_ids: for each feature the number of the word it belongs to, None for special tokens.
+    special: True for features that the tokenizer added. word_ids: for each feature the number of its word, if any.
     output: the target's value on the intact input (a logit, a difference or a log-probability).
     residual: output minus the sum of scores, for methods that promise completeness; else None.
-    cost: in forward passes, counted as docs/protocol.md says.
-    outside_scale: True for features that are shown but have no say in the colour scale (attention sinks).
-    check: how far the scores can be trusted, r to leave-one-out; None where that was not asked for.
+    cost: in forward passes, counted as docs/protocol.md says. outside_scale: True for features that are shown but have
+    no say in the colour scale (attention sinks). check: how far the scores can be trusted, if that was asked for.
 
     >>> e = Explanation(
     ...     features=["not", "bad"], scores=np.array([1.5, -0.5]), method="loo", output=1.0, target=1, label="positive"
@@ -103,12 +140,10 @@ class Explanation(Result):
         object.__setattr__(self, "scores", scores)
         n = len(self.features)
         for name, default in (("offsets", None), ("special", False), ("word_ids", None), ("outside_scale", False)):
-            if not getattr(self, name):
+            if not (given := getattr(self, name)):
                 object.__setattr__(self, name, [default] * n)
-            elif len(getattr(self, name)) != n:
-                raise InputError(
-                    f"{name} must have one entry per feature: {n} features, got {len(getattr(self, name))}"
-                )
+            elif len(given) != n:
+                raise InputError(f"{name} must have one entry per feature: {n} features, got {len(given)}")
         if self.check is not None and max(self.check.places, default=-1) >= n:
             raise InputError(f"the check has true values of features beyond the last of {n}")
 
@@ -134,9 +169,6 @@ class Explanation(Result):
                 groups[-1].append(i)
             else:
                 groups.append([i])
-        return self._merged(groups)
-
-    def _merged(self, groups: list[list[int]]) -> "Explanation":
         features, offsets = [], []
         for group in groups:
             spans = [s for i in group if (s := self.offsets[i]) is not None]
@@ -179,7 +211,6 @@ class Explanation(Result):
         return rows
 
     def page(self) -> str:
-        """A page of HTML."""
         if has_prompt(self):
             return prompt_html(self)
         about = {"subtitle": subtitle_of(self), "note": note_of(self), "footer": footer_of(self)}
@@ -192,9 +223,7 @@ class Explanation(Result):
         return strip_figure(self.strip(), title=title_of(self))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draws one bar per feature and returns the matplotlib axis; without `ax` on a new figure, `e.plot().figure`,
-        which a notebook shows.
-        """
+        """Draw one bar per feature and return the matplotlib axis; without `ax` on a new figure, `e.plot().figure`."""
         from looprop.display.figures import bars
 
         return bars(self.strip(), ax)
@@ -215,30 +244,26 @@ class Explanations(list[Explanation], Result):
     SCHEMA = "looprop.explanations"
 
     def views(self) -> list[list[View]]:
-        """What is shown: explanations of one text together, each with its r to leave-one-out and to
-        the Shapley value where those are among them.
-        """
+        """What is shown: explanations of one text together, each with its r to the references among them."""
         groups: dict[tuple[Any, ...], list[Explanation]] = {}
         for explanation in self:
             groups.setdefault(_input(explanation), []).append(explanation)
         return [compared(group, models=len({e.model for e in self}) > 1) for group in groups.values()]
 
     def notes(self) -> list[str]:
-        """What a reader of the comparison must know."""
         said = []
-        if nothing_matters(self):
+        if any(map(nothing_matters, self)):
             said.append("No single feature matters here by itself: r to leave-one-out is made of noise.")
-        said += dict.fromkeys(told for e in self if (told := cut_said(e)))
+        read = filter(None, map(tokens_read, self))
+        said += dict.fromkeys(f"The text was cut to what the model takes: {some} tokens are read." for some in read)
         said += [told for e in self if (told := other_removal(e, [o for o in self if _input(o) == _input(e)]))]
         return said
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
         return {"schema": self.SCHEMA, "version": self.VERSION, "explanations": [e.to_dict() for e in self]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], **apart: Any) -> Self:
-        """The inverse of `to_dict`."""
         check_schema(data, cls.SCHEMA, cls.VERSION)
         if not isinstance(data.get("explanations"), list):
             raise DataError("a list of explanations lacks 'explanations'")
@@ -249,7 +274,6 @@ class Explanations(list[Explanation], Result):
         return [{"explanation": i, "method": e.method, **row} for i, e in enumerate(self) for row in e.records()]
 
     def page(self) -> str:
-        """A page of HTML."""
         texts, models = self._each("text"), self._each("model")
         text = shortened(texts[0]) if len(texts) == 1 else f"{len(texts)} texts"
         subtitle = ": ".join(filter(None, (", ".join(filter(None, models)), text)))

@@ -51,7 +51,6 @@ class ExplanationMatrix(Result):
 
     @property
     def features(self) -> list[str]:
-        """The names of the rows."""
         return self.explanation.features
 
     @property
@@ -77,14 +76,8 @@ class ExplanationMatrix(Result):
         """The explanation of a part of the answer: characters e["12:40"], tokens e[3:7], or one token e[3]."""
         start, stop = part_of(which, self.answer, self.spans)
         said = self.answer[self.spans[start][0] : self.spans[stop - 1][1]]
-        return replace(
-            self.explanation,
-            scores=self.matrix[:, start:stop].sum(1),
-            output=float(sum(self.logprobs[start:stop])),
-            target=said,
-            label=said,
-            residual=None,
-        )
+        scores, output = self.matrix[:, start:stop].sum(1), float(sum(self.logprobs[start:stop]))
+        return replace(self.explanation, scores=scores, output=output, target=said, label=said, residual=None)
 
     def records(self) -> list[Record]:
         """One row per feature, one column per token (by number, since tokens repeat), the sum last."""
@@ -92,7 +85,6 @@ class ExplanationMatrix(Result):
         return [{"feature": feature, **dict(enumerate(row)), "sum": total} for feature, row, total in rows]
 
     def page(self) -> str:
-        """The page of the prompt beside its answer."""
         if not has_prompt(self.explanation):
             raise InputError("the page needs an answer: make one with m.answer or m.context, or save as .json")
         return prompt_html(self.explanation, self.matrix.tolist())

@@ -12,10 +12,8 @@ from looprop.errors import InputError
 from looprop.result.codec import Count, Positive, Vector
 from looprop.result.writers import Record, Result
 
-SHOWN = 12
-"""So many of the strongest pairs are shown; files have all of them."""
-WEAK = 0.05
-"""Pairs below this share of the strongest one are not shown."""
+SHOWN = 12  # so many of the strongest pairs are shown; files have all of them
+WEAK = 0.05  # pairs below this share of the strongest one are not shown
 ALL = "all pairs"
 NEED, REPLACE = "need each other", "replace each other"
 
@@ -26,9 +24,9 @@ class Interactions(Result):
 
         I_ij = f(x) - f(x without i) - f(x without j) + f(x without i and j)
 
-    features: the text of each feature. pairs: positions of two features each. values: I of each pair.
-    effects: leave-one-out of every feature, 0 for those that always stay. possible: how many pairs there are; where
-    fewer were asked for, `chosen` says how they were chosen. stays: what always stays. cost: in forward passes.
+    features: the text of each feature. pairs: positions of two features each. values: I of each pair. effects:
+    leave-one-out of every feature, 0 for those that always stay. possible: how many pairs there are; chosen: how those
+    that were asked for were chosen. stays: what always stays. cost: in forward passes.
 
     >>> found = Interactions(
     ...     ["not", "bad"], [(0, 1)], np.array([3.5]), np.array([3.0, 1.5]), output=1.0, target=1, label="positive"
@@ -98,34 +96,32 @@ class Interactions(Result):
         return float(self.effects[i] + self.effects[j]) - self[i, j]
 
     def says(self, i: int, j: int) -> str:
-        """ "need each other" where a part of what both do together is lost already without one of them, "replace
-        each other" where one stands in for the other, so that only without both it is lost.
-        """
+        """Whether two features need each other or replace each other, see `note`."""
         return _relation(self[i, j], self.together(i, j))
 
     def records(self) -> list[Record]:
-        """One row per pair, in the order of the pairs."""
         rows: list[Record] = []
         for (i, j), value in zip(self.pairs, self.values.tolist(), strict=True):
             row = {"first": self.features[i], "second": self.features[j], "interaction": value}
-            both = float(self.effects[i] + self.effects[j]) - value
-            row |= {"first_gone": float(self.effects[i]), "second_gone": float(self.effects[j]), "both_gone": both}
-            rows.append(row | {"they": _relation(value, both)})
+            one, other = float(self.effects[i]), float(self.effects[j])
+            both = one + other - value
+            row |= {"first_gone": one, "second_gone": other, "both_gone": both, "they": _relation(value, both)}
+            rows.append(row)
         return rows
 
     def page(self) -> str:
-        """A page of HTML."""
         return page(f"{self.label}: pairs", interactions_card(self, with_facts=True), subtitle=self.text[:160])
 
     def table(self, count: int = SHOWN) -> tuple[list[Column], list[list[str | Cell]]]:
         """The strongest pairs as columns and cells, for pages and terminals."""
-        columns = [Column("pair"), Column("interaction", bars=True, tip="f(x) - f(-i) - f(-j) + f(-ij)")]
-        tips = {
-            "1st gone": "what is lost without the first",
-            "2nd gone": "without the second",
-            "both gone": "without both",
-        }
-        columns += [*(Column(name, tip=tip) for name, tip in tips.items()), Column("they")]
+        columns = [
+            Column("pair"),
+            Column("interaction", bars=True, tip="f(x) - f(-i) - f(-j) + f(-ij)"),
+            Column("1st gone", tip="what is lost without the first"),
+            Column("2nd gone", tip="without the second"),
+            Column("both gone", tip="without both"),
+            Column("they"),
+        ]
         rows: list[list[str | Cell]] = []
         for i, j in self.strongest(count):
             effects = (self[i, j], float(self.effects[i]), float(self.effects[j]), self.together(i, j))
@@ -152,7 +148,6 @@ def _relation(interaction: float, both_gone: float) -> str:
 
 
 def interactions_card(found: Interactions, *, with_facts: bool = False) -> str:
-    """A section of a page."""
     known = [("model", found.model), ("target", found.label), ("output", number(found.output))]
     about = facts((name, value) for name, value in known if value) if with_facts else ""
     shown = table(*found.table()) if found.pairs else ""

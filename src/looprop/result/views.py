@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from looprop.display.data import Picture, Strip, chance, number
+from looprop.display.data import PatchedImage, Strip, chance, cut, number
 from looprop.display.headline import headline, residual_said
 from looprop.display.prompts import PromptView, Said, Section, prompt_frame, prompt_page
 from looprop.display.prompts import shortened as in_short
@@ -17,14 +17,11 @@ from looprop.result.codec import from_data
 if TYPE_CHECKING:
     from looprop.result.explanation import Explanation
 
-LONGEST = 140
-"""At most so many characters of a text stand in a subtitle."""
+LONGEST = 140  # at most so many characters of a text stand in a subtitle
 LOST_WITHOUT = frozenset({"loo", "looprop", "coarse-to-fine"})
 """Methods whose score is what the answer's log-probability loses when a feature goes."""
-Scores = Sequence[Sequence[float]]
-"""One row per feature, of one number or one per token of the answer."""
-MOST_PATCHES = 4096
-"""Of an image, in a row or a column."""
+Scores = Sequence[Sequence[float]]  # one row per feature, of one number or one per token of the answer
+MOST_PATCHES = 4096  # of an image, in a row or a column
 
 
 def strip_of(e: "Explanation", *, facts: Sequence[tuple[str, str]] | None = None, **more: Any) -> Strip:
@@ -55,9 +52,14 @@ def view_of(e: "Explanation", **more: Any) -> View:
 
 def title_of(e: "Explanation") -> str:
     """What a person would say of it."""
-    view = view_of(e)
-    kind, nothing = str(e.details.get("kind", "effect")), e.check is not None and e.check.matters is False
-    return headline(target_said(e), view.words or view.tokens, kind=kind, nothing_matters=nothing, output=e.output)
+    view, kind = view_of(e), str(e.details.get("kind", "effect"))
+    shown, nothing = view.words or view.tokens, nothing_matters(e)
+    return headline(target_said(e), shown, kind=kind, nothing_matters=nothing, output=e.output)
+
+
+def nothing_matters(e: "Explanation") -> bool:
+    """Has the check found that no feature matters by itself?"""
+    return e.check is not None and e.check.matters is False
 
 
 def target_said(e: "Explanation") -> str:
@@ -74,9 +76,7 @@ def subtitle_of(e: "Explanation") -> str:
 
 
 def shortened(text: str) -> str:
-    """The beginning of a text, on one line."""
-    text = " ".join(text.split())
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return cut(" ".join(text.split()), LONGEST)
 
 
 def footer_of(e: "Explanation") -> str:
@@ -95,40 +95,33 @@ def note_of(e: "Explanation") -> str:
     return ""
 
 
-def cut_said(e: "Explanation") -> str:
-    """What there is to say of a text of which a part was cut off; nothing where it is whole."""
-    read = _tokens_read(e)
-    return f"The text was cut to what the model takes: {read} tokens are read." if read else ""
-
-
-def _tokens_read(e: "Explanation") -> str:
-    """How many of how many tokens of a text that was cut."""
-    cut = e.details.get("truncated")
-    counts = [cut.get(name) for name in ("kept", "of")] if isinstance(cut, Mapping) else [None]
-    return " of ".join(f"{count:,}" for count in counts) if all(type(count) is int for count in counts) else ""
+def tokens_read(e: "Explanation") -> str:
+    """How many of how many tokens of a text that was cut; nothing where it is whole."""
+    counts = e.details.get("truncated")
+    both = [counts.get(name) for name in ("kept", "of")] if isinstance(counts, Mapping) else [None]
+    return " of ".join(f"{count:,}" for count in both) if all(type(count) is int for count in both) else ""
 
 
 def _facts(e: "Explanation") -> list[tuple[str, str]]:
-    facts = [("model", e.model), ("method", e.method), ("target", e.label)]
-    facts.append(("tokens read", _tokens_read(e)))
-    probability = e.details.get("probability")
-    if isinstance(probability, float) and 0 <= probability <= 1:
-        facts.append(("probability", chance(probability)))
-    facts.append(("log-probability" if e.details.get("log_probability") else "output", number(e.output)))
-    facts.append(("sum of scores", number(float(e.scores.sum()))))
-    facts += [("left over", residual_said(e.residual, e.output))] if e.residual is not None else []
-    facts += [("cost", _cost(e))] if e.cost > 0 else []  # not if it is NaN, either
-    facts += [("time", _time(e.seconds))] if e.seconds > 0 else []
-    if e.check is not None:
-        facts += [("r to leave-one-out", e.check.verdict), ("removed by", e.check.removal)]
-    instead = e.details.get("instead_of")
+    check, probability, instead = e.check, e.details.get("probability"), e.details.get("instead_of")
+    likely = chance(probability) if isinstance(probability, float) and 0 <= probability <= 1 else ""
+    checked = f", {check.cost:g} of them for the check" if check and check.cost > 0 else ""
+    facts = [
+        ("model", e.model),
+        ("method", e.method),
+        ("target", e.label),
+        ("tokens read", tokens_read(e)),
+        ("probability", likely),
+        ("log-probability" if e.details.get("log_probability") else "output", number(e.output)),
+        ("sum of scores", number(float(e.scores.sum()))),
+        ("left over", "" if e.residual is None else residual_said(e.residual, e.output)),
+        ("cost", passes(e.cost, "forward pass") + checked if e.cost > 0 else ""),  # not if it is NaN, either
+        ("time", _time(e.seconds)),
+        ("r to leave-one-out", check.verdict if check else ""),
+        ("removed by", check.removal if check else ""),
+    ]
     facts += [(f"instead of {m}", str(why)) for m, why in instead.items()] if isinstance(instead, Mapping) else []
     return [(name, value) for name, value in facts if value]
-
-
-def _cost(e: "Explanation") -> str:
-    check = f", {e.check.cost:g} of them for the check" if e.check and e.check.cost > 0 else ""
-    return f"{passes(e.cost, 'forward pass')}{check}"
 
 
 def passes(cost: float, noun: str = "pass") -> str:
@@ -137,14 +130,13 @@ def passes(cost: float, noun: str = "pass") -> str:
     >>> passes(11.0), passes(3.66667), passes(400.25), passes(1.0, "forward pass")
     ('11 passes', '3.7 passes', '400 passes', '1 forward pass')
     """
-    return _count(cost) + f" {noun}" + ("" if cost == 1 else "es")
-
-
-def _count(cost: float) -> str:
-    return f"{cost:.0f}" if cost == round(cost) or cost >= 100 else f"{cost:.1f}"
+    decimals = 0 if cost == round(cost) or cost >= 100 else 1
+    return f"{cost:.{decimals}f} {noun}" + ("" if cost == 1 else "es")
 
 
 def _time(seconds: float) -> str:
+    if not seconds > 0:
+        return ""
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
@@ -162,12 +154,12 @@ def _breaks(e: "Explanation", i: int) -> int:
     return 0 if before is None or here is None else e.text[before[1] : here[0]].count("\n")
 
 
-def _picture(given: Any, features: int) -> Picture | None:
+def _picture(given: Any, features: int) -> PatchedImage | None:
     """The image of an explanation; None where there is none, or what a file says of it is none."""
     if given is None:
         return None
     try:
-        drawn = from_data(Picture, given)
+        drawn = from_data(PatchedImage, given)
     except DataError:
         return None
     patches = all(0 < count <= MOST_PATCHES for count in (drawn.rows, drawn.columns))
@@ -176,21 +168,18 @@ def _picture(given: Any, features: int) -> Picture | None:
     return drawn if patches and sides and png and drawn.fits(features) else None
 
 
-# ----- several of them
-
-
 def compared(group: Sequence["Explanation"], *, models: bool) -> list[View]:
-    """The views of explanations of one text. r is taken to leave-one-out and to the Shapley value of the same model and
-    target, where those are among them, special tokens left out. Where features are removed in several ways, it is the
-    leave-one-out that removes as the method does, if there is one, and its name says how. models: there are several,
-    and each is named.
+    """The views of explanations of one text. r is taken to the references of the same model and target among them,
+    special tokens left out; where features are removed in several ways, to the leave-one-out that removes as the method
+    does, if there is one, and its name says how. models: there are several, and each is named.
     """
     views = []
     removals = {e.details.get("removal") for e in group} - {None}
     for e in group:
         loo, shapley = (_reference(e, group, name) for name in ("loo", "shapley"))
         r, r_shapley = (None if ref is None else e.correlation(ref, special=False) for ref in (loo, shapley))
-        facts = [("cost", passes(e.cost) + (f", {_time(e.seconds)}" if e.seconds > 0 else ""))] if e.cost > 0 else []
+        spent = ", ".join(filter(None, [passes(e.cost), _time(e.seconds)])) if e.cost > 0 else ""
+        facts = [("cost", spent)] if spent else []
         if r is None and e.check is not None:
             facts.insert(0, ("r to leave-one-out", e.check.verdict))
         facts += [("target", e.label)] if len({own.label for own in group}) > 1 else []
@@ -202,9 +191,7 @@ def compared(group: Sequence["Explanation"], *, models: bool) -> list[View]:
 
 
 def _reference(e: "Explanation", group: Sequence["Explanation"], name: str) -> "Explanation | None":
-    """The reference of that name for the same model and target, if it is among others: that which removes as the
-    method does, or any.
-    """
+    """The reference of that name for the same model and target: that which removes as the method does, or any."""
     own = [o for o in group if split_name(o.method)[0] == name and (o.model, o.label) == (e.model, e.label)]
     if len(group) < 2 or not own:
         return None
@@ -222,14 +209,6 @@ def other_removal(e: "Explanation", group: Sequence["Explanation"]) -> str:
         f"{e.method} estimates removal by {ours}, and its r is to a leave-one-out by {theirs}: "
         f"loo[removal={ours}] is the one to compare it with."
     )
-
-
-def nothing_matters(group: Sequence["Explanation"]) -> bool:
-    """Has a check of any of these found that no feature matters by itself?"""
-    return any(e.check is not None and e.check.matters is False for e in group)
-
-
-# ----- a prompt with its answer
 
 
 def has_prompt(e: "Explanation") -> bool:
@@ -256,17 +235,10 @@ def prompt_view(e: "Explanation", scores: Scores | None = None) -> PromptView:
     ]
     turns, documents = ([Section(*part) for part in laid.get(kind, ())] for kind in ("turns", "documents"))
     levels, unopened = e.details.get("levels") or (), e.details.get("not_opened") or {}
-    notes = {
-        i: f"{levels[i]} as a whole, not looked into: {unopened[str(i)]}"
-        for i in range(min(len(e.features), len(levels)))
-        if str(i) in unopened
-    }
+    kept = [i for i in range(min(len(e.features), len(levels))) if str(i) in unopened]
+    notes = {i: f"{levels[i]} as a whole, not looked into: {unopened[str(i)]}" for i in kept}
     effects = split_name(e.method)[0] in LOST_WITHOUT
     shown = e.scores[:, None].tolist() if scores is None else scores
-    return PromptView(e.text, e.offsets, e.features, shown, tokens, turns, documents, effects, _prompt_facts(e), notes)
-
-
-def _prompt_facts(e: "Explanation") -> list[tuple[str, str]]:
     pairs = [
         ("model", e.model),
         ("method", e.method),
@@ -275,4 +247,5 @@ def _prompt_facts(e: "Explanation") -> list[tuple[str, str]]:
         ("time", f"{e.seconds:.1f} s" if e.seconds > 0 else ""),
         ("interrupted", str(e.details.get("interrupted") or "")),
     ]
-    return [(name, value) for name, value in pairs if value]
+    facts = [pair for pair in pairs if pair[1]]
+    return PromptView(e.text, e.offsets, e.features, shown, tokens, turns, documents, effects, facts, notes)

@@ -1,8 +1,7 @@
 """What all results do: to plain data and back, to pandas, and to files by one table of writers.
 
 A result class has views: `to_dict` (plain data), `records` (rows of a table), `page` (HTML) and `figure` (matplotlib).
-A class that has a view is saved in every format that is made of it, so that a new format is one function of a view:
-`WRITERS[".txt"] = Writer("records", function)`.
+A class that has a view is saved in every format that is made of it.
 """
 
 import csv
@@ -46,15 +45,15 @@ def columns_of(rows: Sequence[Record]) -> dict[Any, list[Any]]:
 
 def to_csv(rows: Sequence[Record], columns: Sequence[Any] = ()) -> bytes:
     """Rows as CSV, by default with all of their columns: a cell is empty where a value is not known."""
+
+    def cell(value: Any) -> Any:
+        return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value
+
     file, names = io.StringIO(), columns or list(columns_of(rows))
     lines = csv.writer(file, lineterminator="\n")
     lines.writerow(names)
-    lines.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    lines.writerows([cell(row.get(name)) for name in names] for row in rows)
     return file.getvalue().encode("utf-8", "backslashreplace")
-
-
-def _cell(value: Any) -> Any:
-    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value
 
 
 def to_parquet(rows: Sequence[Record]) -> bytes:
@@ -92,8 +91,8 @@ WRITERS: dict[str, Writer] = {
 class Result:
     """A dataclass that is saved under the name and version of its schema.
 
-    NAMES: of fields that plain data call otherwise. APART: fields that are kept in files of their own. DERIVED: entries
-    of the plain data that are written for readers, and computed anew when they are read.
+    NAMES: of fields that plain data call otherwise. APART: fields kept in files of their own. DERIVED: entries of the
+    plain data that are written for readers only.
     """
 
     SCHEMA: ClassVar[str]
@@ -108,15 +107,11 @@ class Result:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], **apart: Any) -> Self:
-        """The inverse of `to_dict`; anything else raises a DataError that says what is wrong. apart: the fields of
-        `APART`.
-        """
+        """The inverse of `to_dict`; anything else raises a DataError. apart: the fields of `APART`."""
         return from_data(cls, data, **apart)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write one file in the format of its ending, all of it or nothing; returns the path. A wrong ending raises an
-        InputError that lists those there are.
-        """
+        """Write one file in the format of its ending, all of it or nothing; returns the path."""
         writer = WRITERS[file_kind(path, endings(type(self)))]
         return write_whole(path, writer.to_bytes(getattr(self, writer.view)()))
 
@@ -154,9 +149,8 @@ class FolderResult(Result):
         (check_place if cls.is_one_file(path) else check_folder_place)(path)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write one file if the name has an ending of one: a page (.html), the rows (.csv, .parquet) or everything else
-        (.json). Any other name is a folder, which is made if need be, holds all of it and can be loaded again. Returns
-        the path.
+        """Write one file if the name has an ending of one. Any other name is a folder, which is made if need be, holds
+        everything and can be loaded again. Returns the path.
         """
         if self.is_one_file(path):
             return super().save(path)
@@ -167,5 +161,4 @@ class FolderResult(Result):
         return place
 
     def fill(self, folder: Path) -> None:
-        """Write everything into a folder."""
         raise NotImplementedError

@@ -14,7 +14,7 @@ import torch
 from looprop.errors import InputError, ModelError, UnknownNameError
 from looprop.explained import explain_subjects, named_features
 from looprop.methods.base import Method
-from looprop.methods.looprop.estimates import true_values
+from looprop.methods.looprop.spending import true_values
 from looprop.models.answers import Answer
 from looprop.models.prompts import check_reads_texts, language_model, parse_target
 from looprop.models.subject import Subject, bind

@@ -1,17 +1,15 @@
 """The effect of barring keys at attention sites, to first order in everything outside the attention block.
 
-A removal is felt directly at the sites where it bars a key; a site that is not understood is refused.
+A removal is felt directly at the sites where it bars a key; a site that is not understood is refused. At one site and
+head, with weights A, values V and output O, barring the keys of a group I changes row j exactly by
 
-At one site and head, with weights A, values V and output O, barring the keys of a group I changes row j exactly by
-
-    dO_j(I) = O_j - O_j(without I) = sum over i in I of A_ji (V_i - O_j) / (1 - A_jI),    A_jI = sum over i in I of
-    A_ji,
+    dO_j(I) = O_j - O_j(without I) = sum over i in I of A_ji (V_i - O_j) / (1 - A_jI),   A_jI = sum over i in I of A_ji,
 
 softmax renormalisation included; its effect on f is < df/dO_j, dO_j(I) >.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +21,7 @@ from looprop.intercept.attention import AttentionSite, heads_of_one
 from looprop.intercept.layers import UnfollowedAttention
 from looprop.intercept.reductions import Reduction, recording
 from looprop.intercept.rows import Kept, keep_site
+from looprop.methods.parts.attention_layers import check_tokens
 from looprop.models.subject import Subject
 from looprop.propagation.plan import GRADIENT, Plan
 from looprop.removal.plain import plain_runner
@@ -39,6 +38,7 @@ BACKWARDS: dict[Backward, Plan] = {
 
 # A row may put all its weight on what is removed: what it would read instead is not defined, and is bounded here.
 LEAST_REST = 1e-3
+TWO_STACKS = " yet: the rows of its two stacks are not told apart; use loo"
 
 
 def barring_effect(weights: Tensor, value: Tensor, output: Tensor, gradient: Tensor, member: Tensor) -> Tensor:
@@ -46,9 +46,8 @@ def barring_effect(weights: Tensor, value: Tensor, output: Tensor, gradient: Ten
 
     weights (H, T, T); value, output, gradient (H, T, d); member (F, T) marks the keys of each group.
     """
-    along = gradient @ value.transpose(1, 2) - (gradient * output).sum(
-        -1, keepdim=True
-    )  # (H, T, T): < G_j, V_i - O_j >
+    # (H, T, T): < G_j, V_i - O_j >
+    along = gradient @ value.transpose(1, 2) - (gradient * output).sum(-1, keepdim=True)
     member = member.to(weights.dtype).T  # (T, F)
     rest = (1.0 - weights @ member).clamp_(min=LEAST_REST)
     return ((weights * along) @ member / rest).sum(0)
@@ -57,9 +56,9 @@ def barring_effect(weights: Tensor, value: Tensor, output: Tensor, gradient: Ten
 def pooled_effect(reductions: Sequence[Reduction], gradients: Sequence[Tensor | None], member: Tensor) -> Tensor:
     """What f loses, to first order, when the rows of each group leave the sums over rows: (F,) for member (F, T).
 
-    gradients: of f at what came out of those reductions that depend on the input, in order; None where f does not ask
-    for it. Where there are others as well (counts of rows), the sums are means in the end: mean - mean without I = sum
-    over i in I of (x_i - mean) / (T - |I|).
+    gradients: of f at what came out of the reductions that depend on the input; None where f does not ask for it. Where
+    there are others as well (counts of rows), the sums are means in the end: mean - mean without I = sum over i in I of
+    (x_i - mean) / (T - |I|).
     """
     carried = [r for r in reductions if r.out.requires_grad]
     counts = len(carried) < len(reductions)
@@ -70,9 +69,8 @@ def pooled_effect(reductions: Sequence[Reduction], gradients: Sequence[Tensor | 
     for reduction, gradient in zip(carried, gradients, strict=True):
         if gradient is None:
             continue
-        along = (reduction.rows[0].detach() * gradient[0]).flatten(1).sum(1) / (
-            length if reduction.mean else 1
-        )  # (T,): < df/dout, x_i >
+        along = (reduction.rows[0].detach() * gradient[0]).flatten(1).sum(1)  # (T,): < df/dout, x_i >
+        along = along / length if reduction.mean else along
         effect += member @ (along - along.mean() if counts else along)
     return effect * length / (length - sizes).clamp(min=1.0) if counts else effect
 
@@ -105,40 +103,21 @@ def member_matrix(subject: Subject) -> Tensor:
     return member
 
 
-@contextmanager
-def _both(first: AbstractContextManager[object], second: AbstractContextManager[object]) -> Iterator[None]:
-    with first, second:
-        yield
-
-
-def refuse_others(subject: Subject) -> None:
-    """Raise for models that are no single stack of tokens which attend to each other."""
-    adapter = subject.adapter
-    if not adapter.tokens:
-        raise InputError(
-            "looprop has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
-        )
-    if adapter.two_stacks:
-        raise InputError(
-            "looprop has no meaning for an encoder-decoder yet: the rows of its two stacks are not told apart; use loo"
-        )
-
-
 def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder:
     """The first-order effect of every removal, with nothing inside an attention block linearised."""
-    refuse_others(subject)
+    check_tokens(subject, "looprop", TWO_STACKS)
     adapter = subject.adapter
     member = member_matrix(subject)
     reductions: list[Reduction] = []
-    unfollowed = UnfollowedAttention()
-    noting = recording((1, member.shape[1]), reductions) if subject.answer_rows.everything else nullcontext()
-    with adapter.traced(
-        subject.encoded.inputs,
-        BACKWARDS[backward],
-        positions=subject.target.positions,
-        record=True,
-        within=_both(unfollowed, noting),
-    ) as traced:
+    inputs, plan, unfollowed = subject.encoded.inputs, BACKWARDS[backward], UnfollowedAttention()
+
+    @contextmanager
+    def both() -> Iterator[None]:
+        with unfollowed, recording((1, member.shape[1]), reductions):
+            yield
+
+    within = both() if subject.answer_rows.everything else unfollowed
+    with adapter.traced(inputs, plan, positions=subject.target.positions, record=True, within=within) as traced:
         tape, logits, value = traced.tape, traced.logits, traced.value(subject.target)
         outputs = [site.output for site in tape.sites if site.output is not None]
         sums = [r.out for r in reductions if r.out.requires_grad]
@@ -151,8 +130,8 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
     bars = barred_sites(subject, tape.sites)
     gradients, of_sums = gradients[: len(outputs)], gradients[len(outputs) :]
     member = member.to(logits.device)
-    effect = size = torch.zeros(member.shape[1], member.shape[0], dtype=logits.dtype, device=logits.device)
-    elsewhere = torch.zeros(len(member), dtype=logits.dtype, device=logits.device)
+    effect = size = logits.new_zeros(member.shape[1], member.shape[0])
+    elsewhere = logits.new_zeros(len(member))
     for site, gradient, barred in zip(tape.sites, gradients, bars, strict=True):
         if gradient is None or not barred:
             continue
@@ -165,28 +144,21 @@ def first_order(subject: Subject, backward: Backward = "gradient") -> FirstOrder
     carried = [i for i, r in enumerate(reductions) if r.out.requires_grad]
     asked = [i for i, gradient in zip(carried, of_sums, strict=True) if gradient is not None]
     pooled = pooled_effect(reductions, of_sums, member) if asked and leaves_the_mean(subject, asked) else None
-    return FirstOrder(
-        output=float(value[0].detach()),
-        effect=effect.detach(),
-        size=size.detach(),
-        elsewhere=elsewhere.detach(),
-        pooled=pooled,
-        sites=kept if len(kept) == len(tape.sites) and all(bars) else [],
-        reduced=[r.rows[0].detach() for r in reductions],
-    )
+    kept = kept if len(kept) == len(tape.sites) and all(bars) else []
+    effect, size, elsewhere = effect.detach(), size.detach(), elsewhere.detach()
+    reduced = [r.rows[0].detach() for r in reductions]
+    return FirstOrder(float(value[0].detach()), effect, size, elsewhere, pooled, kept, reduced)
 
 
 def leaves_the_mean(subject: Subject, asked: list[int]) -> bool:
-    """Does a removed token also leave the means over rows that are read out? Tried once per model: some forget their
-    mask there.
+    """Does a removed token also leave the means over rows that are read out? Some models forget their mask there.
 
     asked: which of the sums over rows, in order, the answer depends on.
     """
     length, leading = subject.length, subject.adapter.leading_positions(subject.encoded)
 
     def leaves() -> bool:
-        keep = torch.ones(1, length, dtype=torch.bool, device=subject.adapter.device)
-        keep[0, length // 2] = False
+        keep = torch.arange(length, device=subject.adapter.device)[None] != length // 2
         found: list[Reduction] = []
         with subject.adapter.evaluating(), torch.inference_mode(), recording((1, leading + length), found):
             plain_runner(subject, "attention-mask")(keep)
@@ -224,31 +196,28 @@ def barred_sites(subject: Subject, sites: Sequence[AttentionSite]) -> tuple[bool
 
 def _check_products(name: str, sites: Sequence[AttentionSite], length: int) -> None:
     """Every site has one output, made by the weights of its softmax, and its rows are not shared out among sites."""
-    for site in sites:
-        if site.products != 1 or site.changed:
-            raise InputError(
-                f"the weights of attention site {site.number} of {name} do not meet the values once, as the softmax "
-                f"made them (they are mixed, changed or used in another way): {INSTEAD}"
-            )
+    if odd := [site.number for site in sites if site.products != 1 or site.changed]:
+        raise InputError(
+            f"the weights of attention site {odd[0]} of {name} do not meet the values once, as the softmax made them "
+            f"(they are mixed, changed or used in another way): {INSTEAD}"
+        )
     met: set[int] = set()
     for site in sites:
         assert site.key is not None
         assert site.output is not None
+        if site.output.shape[-2] != length and site.key.data_ptr() in met:
+            raise InputError(
+                f"the queries of attention site {site.number} of {name} are a piece of those of a layer, which runs in "
+                f"pieces: {INSTEAD}"
+            )
         if site.output.shape[-2] != length:
-            if site.key.data_ptr() in met:
-                raise InputError(
-                    f"the queries of attention site {site.number} of {name} are a piece of those of a layer, which "
-                    f"runs in pieces: {INSTEAD}"
-                )
             met.add(site.key.data_ptr())
 
 
 def _tried(subject: Subject, sites: Sequence[AttentionSite], length: int) -> tuple[bool, ...]:
-    """Found out by removing one position."""
     adapter, encoded = subject.adapter, subject.encoded
     place = len(encoded) // 2
-    keep = torch.ones(1, len(encoded), dtype=torch.bool, device=adapter.device)
-    keep[0, place] = False
+    keep = torch.arange(len(encoded), device=adapter.device)[None] != place
     with adapter.traced(adapter.masked(encoded, keep), positions=subject.target.positions, record=True) as traced:
         without = traced.tape.sites
     if len(without) != len(sites):

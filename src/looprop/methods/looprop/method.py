@@ -11,27 +11,32 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from looprop.errors import InputError, RuleError, UnknownNameError
+from looprop.errors import InputError, RuleError
 from looprop.methods.base import Attribution, Method
-from looprop.methods.looprop.estimates import (
+from looprop.methods.looprop.first_order import TWO_STACKS, Backward, FirstOrder, first_order
+from looprop.methods.looprop.rows import carried
+from looprop.methods.looprop.spending import (
+    FIRST_PASS,
+    USUAL,
     FirstEstimate,
     Places,
     Scores,
+    exact_is_as_quick,
     first_estimate,
+    passes_of,
+    spend,
     true_values,
     with_mean,
     with_rows,
 )
-from looprop.methods.looprop.first_order import Backward, FirstOrder, first_order, refuse_others
-from looprop.methods.looprop.rows import carried
-from looprop.methods.looprop.spending import FIRST_PASS, USUAL, exact_is_as_quick, passes_of, spend
+from looprop.methods.parts.attention_layers import check_tokens
 from looprop.methods.parts.players import whole_number
 from looprop.models.subject import Subject
+from looprop.naming import one_of
 from looprop.removal.trust import check_version
 from looprop.removal.value import SetFunction
 
-# How many rows `refine=` alone goes with.
-USUAL_ROWS = 8
+USUAL_ROWS = 8  # how many rows `refine=` alone goes with
 
 
 class LooProp(Method):
@@ -39,10 +44,8 @@ class LooProp(Method):
 
     budget: forward passes in all (>= 3), or a share of leave-one-out's cost (below 1); what they buy is decided on the
         input itself (spending.py). None and nothing else given: 11, and exact leave-one-out where that takes no longer.
-    rows: instead of a budget, how many rows per variant, on average, are carried exactly, the read-out row included;
-        "all" is exact leave-one-out.
-    refine: instead of a budget, how many features get their true leave-one-out value: the read-out token, then those
-        whose removal is felt most.
+    rows: instead of a budget, how many rows per variant, on average, are carried exactly; "all" is leave-one-out.
+    refine: instead of a budget, how many features get their true value: the read-out, then those felt most.
     backward: what carries the first-order part: the ordinary gradient, or the rules of LRP. None: AttnLRP's where a
         budget is spent on a decoder, else the gradient.
     """
@@ -68,18 +71,16 @@ class LooProp(Method):
             raise InputError(f"rows must be an integer >= 0 or 'all', got {rows!r}")
         if refine is not None:
             whole_number("refine", refine, 0)
-        if backward is not None and backward not in get_args(Backward):
-            raise UnknownNameError("backward", str(backward), get_args(Backward))
+        if backward is not None:
+            one_of("backward", backward, get_args(Backward))
         if budget is not None and not (0 < budget < 1 or budget >= FIRST_PASS):
-            raise InputError(
-                f"budget must be a share of leave-one-out below 1 or at least {FIRST_PASS:g} passes, got {budget!r}"
-            )
+            least = f"a share of leave-one-out below 1 or at least {FIRST_PASS:g} passes"
+            raise InputError(f"budget must be {least}, got {budget!r}")
         if budget is not None and (rows is not None or refine is not None):
             raise InputError("a budget decides about rows and refine by itself: give it, or these")
         self.rows, self.refine, self.backward, self.budget = rows, refine, backward, budget
 
     def passes(self, subject: Subject) -> float:
-        """The budget, or what rows and true values come to."""
         count, length = len(subject.features), subject.length
         if self.rows is None and self.refine is None:
             return min(count, passes_of(USUAL if self.budget is None else self.budget, count))
@@ -87,9 +88,8 @@ class LooProp(Method):
         return FIRST_PASS + rows * count / length + (self.refine or 0)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """One estimate per subject."""
         for subject in subjects:
-            refuse_others(subject)
+            check_tokens(subject, self.name, TWO_STACKS)
         said = self.rows is not None or self.refine is not None
         return [self._as_told(subject) if said else self._within_budget(subject) for subject in subjects]
 
@@ -106,14 +106,10 @@ class LooProp(Method):
         spent = spend(subject, value, first, passes)
         check_version(subject)
         length = first.member.shape[1]
-        details = {
-            "rows": spent.carried / count,
-            **_known(first, spent.scores, spent.known),
-            "spent": {"first pass": FIRST_PASS, "true values": spent.values, "rows": spent.carried / length},
-            "why": spent.why,
-            **({"fell_back": f"rows: {spent.lost}"} if spent.lost else {}),
-        }
-        return Attribution(spent.scores, cost=spent.cost(length), details=details)
+        paid = {"first pass": FIRST_PASS, "true values": spent.values, "rows": spent.carried / length}
+        details = {"rows": spent.carried / count, **_known(first, spent.scores, spent.known), "spent": paid}
+        details |= {"why": spent.why, **({"fell_back": f"rows: {spent.lost}"} if spent.lost else {})}
+        return Attribution(spent.scores, cost=sum(paid.values()), details=details)
 
     def _first(self, subject: Subject) -> FirstOrder:
         """The first pass. Through the many layers of a decoder the gradient loses its way (docs/looprop-method.md)."""
@@ -145,14 +141,13 @@ def _estimate(
     known = first.order()[:refine]
 
     def without(reason: str) -> tuple[Scores, float, Places, dict[str, str]]:
-        said = f"rows: {reason}" if reason else "rows"
         if pairs is None:
             why = f": {reason}" if reason else ""
             raise InputError(
                 f"rows of {subject.adapter.name} cannot be carried on their own{why}: use method='loo', or refine="
             )
         scores = first.scores.copy() if refine else with_mean(first.scores, first.reads)
-        return scores, 0.0, known, {"fell_back": said} if reason else {}
+        return scores, 0.0, known, {"fell_back": f"rows: {reason}"} if reason else {}
 
     if pairs == 0:
         return without("")
@@ -168,16 +163,8 @@ def _exact(value: SetFunction, why: str) -> Attribution:
 
 
 def _known(first: FirstEstimate, scores: Scores, known: Places) -> dict[str, Any]:
-    """Which features have their true value as score, what the first pass said of them, and r between the two."""
-    return {
-        "refined": len(known),
-        "known": known.tolist(),
-        "estimated": first.scores[known].tolist(),
-        "own_r": _agreement(first.scores[known], scores[known]),
-    }
-
-
-def _agreement(estimates: Scores, truth: Scores) -> float:
-    """r of estimates with the truth where it is known; NaN for fewer than three."""
+    """Which features have their true value as score, their first estimates, and r between the two (NaN below three)."""
+    estimates, truth = first.scores[known], scores[known]
     ready = len(truth) >= 3 and np.ptp(estimates) > 0 and np.ptp(truth) > 0
-    return float(np.corrcoef(estimates, truth)[0, 1]) if ready else float("nan")
+    r = float(np.corrcoef(estimates, truth)[0, 1]) if ready else float("nan")
+    return {"refined": len(known), "known": known.tolist(), "estimated": estimates.tolist(), "own_r": r}

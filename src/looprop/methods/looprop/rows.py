@@ -28,9 +28,7 @@ SPARE = 24
 
 T = TypeVar("T")
 
-
-CARRIED = "carried rows"
-"""What the ledger calls this shortcut."""
+CARRIED = "carried rows"  # what the ledger calls this shortcut
 
 
 def carried(subject: Subject, intact: FirstOrder, run: Callable[[], T], plain: Callable[[str], T]) -> T:
@@ -38,8 +36,7 @@ def carried(subject: Subject, intact: FirstOrder, run: Callable[[], T], plain: C
 
     Proven once per situation: with all rows carried the answer must be that of plain masking, with nothing removed any
     rows that hold the read-out must give that of the intact input, and variants filled up to one number of rows what
-    each gives alone. Where they do not (convolutions between tokens, scores that depend on more than queries, keys and
-    distances), the method does without exact rows.
+    each gives alone.
     """
     sites = intact.sites
     if not sites or subject.reads_a_part or len({site.key.shape[1] for site in sites}) != 1:
@@ -89,13 +86,8 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
         return False
     single = replace(subject.alone(), features=tuple((i,) for i in range(subject.length)))
     plain = SetFunction(single, removal="attention-mask", quick=False)
-    wanted = torch.cat(
-        [
-            torch.from_numpy(plain(~member[:, leading:].cpu())),
-            torch.tensor([subject.output], dtype=torch.float64),
-            alone,
-        ]
-    )
+    own = torch.tensor([subject.output], dtype=torch.float64)
+    wanted = torch.cat([torch.from_numpy(plain(~member[:, leading:].cpu())), own, alone])
     return bool((torch.cat([carried, unchanged, filled]) - wanted).abs().max() <= AGREEMENT * wanted.abs().max())
 
 
@@ -111,8 +103,7 @@ def check_carried(subject: Subject, intact: FirstOrder, values: Tensor, rows: li
         raise Disagreement(f"with nothing removed they answer {own:.6g}, the model itself {subject.output:.6g}")
     if min(len(r) for r in rows) < member.shape[1]:
         return
-    leading = member.shape[1] - subject.length
-    keep = ~member[:, leading:].cpu()
+    keep = ~member[:, member.shape[1] - subject.length :].cpu()
     chosen = drawn(keep)
     with subject.adapter.evaluating(), torch.inference_mode():
         logits = plain_runner(subject, "attention-mask")(keep[chosen : chosen + 1].to(subject.adapter.device))
@@ -123,17 +114,17 @@ def check_carried(subject: Subject, intact: FirstOrder, values: Tensor, rows: li
 
 def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> list[Tensor]:
     """The rows of each variant, ascending: the read-out always (the feature's own rows, where they leave a mean over
-    all), then those outside the feature with the largest effect.
+    all), then those outside the feature with the largest effect; ties go to the lower feature and position.
 
     size: (T, F), below zero for pairs that are not to be carried. total: how many pairs (variant, row) there may be in
-    all. They are given to the largest effects wherever they are: a removal that is felt in many rows gets many. Ties go
-    to the lower feature and position.
+    all: a removal that is felt in many rows gets many.
     """
-    worth = size.T.clone().masked_fill_(member.to(size.device), -1.0)  # nobody reads the rows of the feature itself
-    chosen = (
-        member.to(size.device).clone() if subject.answer_rows.everything else torch.zeros_like(worth, dtype=torch.bool)
-    )
-    if not subject.answer_rows.everything:
+    member = member.to(size.device)
+    worth = size.T.clone().masked_fill_(member, -1.0)  # nobody reads the rows of the feature itself
+    if subject.answer_rows.everything:
+        chosen = member.clone()
+    else:
+        chosen = torch.zeros_like(member)
         chosen[:, subject.rows_read] = True
     worth[chosen] = -1.0
     left = min(max(0, total - int(chosen.sum())), int((worth >= 0).sum()))
@@ -157,10 +148,9 @@ def exact_rows(subject: Subject, intact: FirstOrder, rows: list[Tensor], member:
     """The target when feature i is removed and only the rows in rows[i] feel it: (F,) for member (F, T)."""
     found = torch.zeros(len(rows), dtype=torch.float64, device=member.device)
     at_front = not (subject.answer_rows.first or subject.answer_rows.everything)
+    most = ROWS if subject.adapter.takes_batches else 1
     with subject.adapter.evaluating(), torch.inference_mode():
-        for batch in _batches(
-            [len(r) for r in rows], intact.sites[0], most=ROWS if subject.adapter.takes_batches else 1
-        ):
+        for batch in _batches([len(r) for r in rows], intact.sites[0], most=most):
             chosen, real = _filled([rows[i] for i in batch], member[batch], at_front=at_front)
             run = partial(_run, subject, intact, chosen, member[batch], real)
             found[batch] = run_halving([*range(len(batch))], run)
@@ -185,22 +175,17 @@ def _batches(widths: list[int], site: Kept, *, most: int) -> Iterator[list[int]]
 
 
 def _filled(rows: list[Tensor], member: Tensor, *, at_front: bool) -> tuple[Tensor, Tensor]:
-    """Rows of equal number (N, k), and which do not only fill up. What does is a row whose key is barred; the read-out
-    keeps its end.
-    """
-    width = max(len(r) for r in rows)
-    fillers = member.int().argmax(1)
-    filled = []
-    for own, filler in zip(rows, fillers, strict=True):
+    """Rows of equal number (N, k), and which do not only fill up. What does is a row whose key is barred."""
+    width, filled = max(len(r) for r in rows), []
+    for own, filler in zip(rows, member.int().argmax(1), strict=True):
         more = filler.expand(width - len(own))
         filled.append(torch.cat([more, own] if at_front else [own, more]))
-    own_counts = torch.tensor([len(own) for own in rows], device=member.device)[:, None]
+    counts = torch.tensor([len(own) for own in rows], device=member.device)[:, None]
     places = torch.arange(width, device=member.device)[None]
-    return torch.stack(filled), places >= width - own_counts if at_front else places < own_counts
+    return torch.stack(filled), places >= width - counts if at_front else places < counts
 
 
 def _run(subject: Subject, intact: FirstOrder, rows: Tensor, barred: Tensor, real: Tensor, part: list[int]) -> Tensor:
-    """The target for a part of the variants of a batch."""
     adapter, rows, barred, real = subject.adapter, rows[part], barred[part], real[part]
     # What is removed leaves a mean, and some models clear its row.
     batch, placed = adapter.at_rows(subject.encoded, rows, read=~barred.gather(1, rows))

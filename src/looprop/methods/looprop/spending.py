@@ -1,31 +1,27 @@
-"""What a budget of forward passes comes to, and where it goes: each pass to what buys most on this input, as far as the
-passes before it tell.
+"""Three ways to know the effect of a removal (to first order, exactly in some rows, or truly), and how a budget of
+forward passes goes to what buys most on this input, as far as the passes before it tell.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from looprop.methods.looprop.estimates import (
-    FirstEstimate,
-    Places,
-    Scores,
-    through_rows,
-    true_values,
-    with_mean,
-    with_rows,
-)
-from looprop.methods.looprop.rows import carried, choose_rows, whole_variants
+from looprop.methods.looprop.first_order import FirstOrder, member_matrix
+from looprop.methods.looprop.rows import carried, check_carried, choose_rows, exact_rows, whole_variants
 from looprop.models.subject import Subject
+from looprop.removal.trust import booked
 from looprop.removal.value import SetFunction
 
-# One forward and one backward pass: what even the cheapest estimate costs.
-FIRST_PASS = 3.0
-# What `looprop` spends when nothing is said.
-USUAL = 11.0
+Scores = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+FIRST_PASS = 3.0  # one forward and one backward pass: what even the cheapest estimate costs
+USUAL = 11.0  # what `looprop` spends when nothing is said
 
 
 def passes_of(budget: float, features: int) -> float:
@@ -37,10 +33,9 @@ def passes_of(budget: float, features: int) -> float:
     return budget * features if budget < 1 else budget
 
 
-# Leave-one-out of so many positions in all (features times tokens) takes no longer than the usual budget, whose first
-# pass goes through the engine: up to 18 tokens, each a feature, and up to 20 of a decoder, where variants share what
-# stands before the removed token. Measured once, in CPU time (benchmarks/default_cost.py): a rule by the clock would
-# give other numbers on other days.
+# Leave-one-out of so many positions in all (features times tokens) takes no longer than the usual budget: up to 18
+# tokens, each a feature, and up to 20 of a decoder, where variants share what stands before the removed token. Measured
+# once, in CPU time (benchmarks/default_cost.py): a rule by the clock would give other numbers on other days.
 EXACT_POSITIONS = 18 * 18
 EXACT_POSITIONS_OF_A_DECODER = 20 * 20
 
@@ -54,16 +49,111 @@ def exact_is_as_quick(features: int, length: int, *, causal: bool) -> bool:
     return features * length <= (EXACT_POSITIONS_OF_A_DECODER if causal else EXACT_POSITIONS)
 
 
-# So many true values are computed before it is decided what the other passes are for.
-TRIED = 3
-# Estimates that are off by more than so many times the truth say little about whose true value matters.
-POOR = 2.0
-# In a decoder, fewer passes than these are spent on whole variants, others on rows of all of them.
-FEW_PASSES = 2
-# Estimates are scaled to the truth where it is known of so many features.
-ENOUGH_TO_SCALE = 3
+TRIED = 3  # so many true values are computed before it is decided what the other passes are for
+POOR = 2.0  # estimates that are off by more than so many times the truth say little about whose true value matters
+FEW_PASSES = 2  # in a decoder, fewer passes than these are spent on whole variants, others on rows of all of them
+ENOUGH_TO_SCALE = 3  # estimates are scaled to the truth where it is known of so many features
 
 NOWHERE: Places = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstEstimate:
+    """LOO_i ~ sum over rows j of effect(j, i), plus what leaving a mean over rows does.
+
+    member: (F, T). effect: (T, F), zero in the rows of the feature itself, which nobody reads once its keys are barred,
+    but for the read-out. scores: (F,). reads: which features hold the read-out of an encoder, where a linear view fails
+    most.
+    """
+
+    start: FirstOrder
+    member: Tensor
+    effect: Tensor
+    scores: Scores
+    reads: NDArray[np.bool_]
+
+    @property
+    def felt(self) -> Scores:
+        """How much of each removal is felt in all: the sum over rows of |effect(j, i)|, however much of it cancels."""
+        return self.effect.abs().sum(0).cpu().numpy()
+
+    def order(self) -> Places:
+        """Whose true value is worth most: the read-out's, then those that are felt most; ties by position."""
+        return np.lexsort((np.arange(len(self.scores)), -self.felt, ~self.reads))
+
+    def leaning(self) -> Scores:
+        """The estimates, each moved the way that all removals go together, by its share of what is felt:
+        score_i + felt_i * (sum of scores / sum of felt), sums without the read-out.
+        """
+        others = ~self.reads
+        total = self.felt[others].sum()
+        return self.scores + self.felt * (self.scores[others].sum() / total if total > 0 else 0.0)
+
+
+def first_estimate(subject: Subject, start: FirstOrder) -> FirstEstimate:
+    """The estimate that one forward and one backward pass give."""
+    member = member_matrix(subject).to(start.effect.device)
+    counted = ~member.T
+    if start.pooled is None:  # else nobody reads the rows that leave the mean
+        counted[subject.rows_read] = True
+    effect = start.effect.double() * counted
+    scores = effect.sum(0) + start.elsewhere.double() + (0.0 if start.pooled is None else start.pooled.double())
+    no_token = subject.answer_rows.everything or subject.reads_a_part
+    rows = set() if no_token or subject.adapter.leading_positions(subject.encoded) > 0 else set(subject.rows_read)
+    reads = np.array([any(p in rows for p in group) for group in subject.features])
+    return FirstEstimate(start, member, effect, scores.cpu().numpy(), reads)
+
+
+def with_mean(scores: Scores, where: NDArray[np.bool_]) -> Scores:
+    """The mean of the other scores in place of estimates that are worse than none: those of [CLS], or of the first
+    token of a decoder, are often the largest of all and of the wrong sign.
+    """
+    scores = scores.copy()
+    if not where.all():
+        scores[where] = scores[~where].mean()
+    return scores
+
+
+def with_rows(subject: Subject, first: FirstEstimate, pairs: int | None, known: Places) -> tuple[Scores, float]:
+    """Scores, and how many pairs (variant, row) were carried exactly: those with the largest effect; None is all of
+    them. Variants whose true value is known need no rows.
+    """
+    open_ = np.setdiff1d(np.arange(len(first.scores)), known)
+    member = first.member[open_]
+    if pairs is None:
+        chosen = [torch.arange(member.shape[1], device=member.device)] * len(open_)
+    else:
+        chosen = choose_rows(subject, first.start.size[:, open_], member, pairs)
+    return through_rows(subject, first, open_, chosen)
+
+
+def through_rows(
+    subject: Subject, first: FirstEstimate, which: Places, chosen: Sequence[Tensor]
+) -> tuple[Scores, float]:
+    """Scores where the variants `which` are carried exactly in the rows chosen for each, and how many rows these are.
+    Rows that are not carried add their first-order part; variants that are not keep their estimate.
+    """
+    scores = first.scores.copy()
+    if not len(which):
+        return scores, 0.0
+    member, start = first.member[which], first.start
+    exact = torch.zeros_like(member)
+    for variant, own in enumerate(chosen):
+        exact[variant, own] = True
+    rest = (first.effect[:, which] * ~exact.T).sum(0)
+    values = exact_rows(subject, start, list(chosen), member)
+    with booked(subject, passes=1):
+        check_carried(subject, start, values, list(chosen), member)
+    scores[which] = (start.output - values + rest).cpu().numpy()
+    return scores, float(exact.sum())
+
+
+def true_values(value: SetFunction, which: Places) -> Scores:
+    """Leave-one-out of some features."""
+    count = len(value.subject.features)
+    keep = np.ones((len(which), count), dtype=bool)
+    keep[np.arange(len(which)), which] = False
+    return value.subject.output - value(keep)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +166,6 @@ class Spent:
     carried: float
     why: str
     lost: str = ""
-
-    def cost(self, length: int) -> float:
-        """In forward passes."""
-        return FIRST_PASS + self.values + self.carried / length
 
 
 def spend(subject: Subject, value: SetFunction, first: FirstEstimate, passes: float) -> Spent:
@@ -95,9 +181,7 @@ def spend(subject: Subject, value: SetFunction, first: FirstEstimate, passes: fl
 
 
 def _on_true_values(subject: Subject, value: SetFunction, first: FirstEstimate, left: int) -> Spent:
-    """The read-out, then what is felt most; rows for the rest of the budget where the first values show that the
-    estimates are poor.
-    """
+    """The read-out, then what is felt most; rows for the rest where the first values show that estimates are poor."""
     scores, order = first.leaning(), first.order()
     if not left:
         return Spent(with_mean(scores, first.reads), NOWHERE, 0, 0.0, "one forward and one backward pass")
@@ -116,24 +200,18 @@ def _on_true_values(subject: Subject, value: SetFunction, first: FirstEstimate, 
         scores[known[TRIED:]] = true_values(value, known[TRIED:])
         return Spent(scores, known, len(known), 0.0, "true values of the read-out and of what is felt most", lost)
 
-    missed = _missed(first, scores, tried)
+    others = tried[~first.reads[tried]]
+    truth = np.abs(scores[others]).sum()
+    # By how many times the truth the estimates are off where both are known, the read-out apart.
+    missed = float(np.abs(scores[others] - first.scores[others]).sum() / truth) if truth > 0 else 0.0
     if left > TRIED and missed > POOR:
         return carried(subject, first.start, by_rows, by_values)
     return by_values("")
 
 
-def _missed(first: FirstEstimate, scores: Scores, tried: Places) -> float:
-    """By how many times the truth the estimates are off where both are known, the read-out apart."""
-    others = tried[~first.reads[tried]]
-    truth = np.abs(scores[others]).sum()
-    error = np.abs(scores[others] - first.scores[others]).sum()
-    return float(error / truth) if truth > 0 else 0.0
-
-
 def _first_token(first: FirstEstimate) -> NDArray[np.bool_]:
     """Which feature holds the first token of a decoder: a sink of attention, where a linear view fails most."""
-    held: NDArray[np.bool_] = first.member[:, 0].cpu().numpy()
-    return held
+    return first.member[:, 0].cpu().numpy()
 
 
 def _on_whole_variants(subject: Subject, first: FirstEstimate) -> Spent:
@@ -146,24 +224,20 @@ def _on_whole_variants(subject: Subject, first: FirstEstimate) -> Spent:
         if sizes[i] <= left:
             known.append(int(i))
             left -= sizes[i]
-    known_now = np.array(sorted(known), dtype=np.int64)
-    exact, count = through_rows(subject, first, known_now, [rows[i] for i in known_now])
+    places = np.array(sorted(known), dtype=np.int64)
+    exact, count = through_rows(subject, first, places, [rows[i] for i in places])
     sink = _first_token(first)
-    fitting = known_now[~sink[known_now]]
-    scores = first.scores * _scale(first.scores[fitting], exact[fitting])
-    if not sink[known_now].any():
+    fitting = places[~sink[places]]
+    scores, estimates, truth = first.scores.copy(), first.scores[fitting], exact[fitting]
+    if len(truth) >= ENOUGH_TO_SCALE and np.ptp(estimates) > 0:
+        # The slope of the truth over its estimates, not below zero.
+        estimates, truth = estimates - estimates.mean(), truth - truth.mean()
+        scores *= max(0.0, float(estimates @ truth / (estimates @ estimates)))
+    if not sink[places].any():
         scores = with_mean(scores, sink)
-    scores[known_now] = exact[known_now]
+    scores[places] = exact[places]
     why = "true values of late tokens, which few rows feel; other estimates scaled to them"
-    return Spent(scores, known_now, 0, count, why)
-
-
-def _scale(estimates: Scores, truth: Scores) -> float:
-    """The slope of the truth over its estimates, not below zero; 1 where too few are known."""
-    if len(truth) < ENOUGH_TO_SCALE or not np.ptp(estimates) > 0:
-        return 1.0
-    estimates, truth = estimates - estimates.mean(), truth - truth.mean()
-    return max(0.0, float(estimates @ truth / (estimates @ estimates)))
+    return Spent(scores, places, 0, count, why)
 
 
 def _on_rows(subject: Subject, first: FirstEstimate, left: int) -> Spent:

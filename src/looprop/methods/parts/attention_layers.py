@@ -1,6 +1,4 @@
-"""The base of methods that look at attention, and what they read off a forward pass: the sites of every layer, and the
-rows read out.
-"""
+"""The base of methods that look at attention, and what they read off a forward pass."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -13,8 +11,6 @@ from looprop.errors import InputError
 from looprop.intercept.attention import AttentionSite, heads_of_one, shared_by_groups
 from looprop.intercept.layers import UnfollowedAttention, layers_of
 from looprop.methods.base import Attribution, Method
-from looprop.models.adapter import Adapter
-from looprop.models.encoded import Encoded
 from looprop.models.prediction import Traced
 from looprop.models.subject import Subject
 from looprop.propagation.tape import unseen
@@ -23,16 +19,14 @@ from looprop.removal.trust import check_version
 INSTEAD = "use 'looprop', 'loo' or a method of propagation"
 
 
-def check_tokens(subject: Subject, method: str) -> None:
-    """Raise where there is no chain of attention maps from the input to the answer."""
+def check_tokens(subject: Subject, method: str, two_stacks: str) -> None:
+    """Raise for models that are no single stack of tokens. two_stacks: why the method refuses an encoder-decoder."""
     if not subject.adapter.tokens:
         raise InputError(
             f"{method} has no meaning for a plain tensor model: its inputs are no tokens that attend to each other"
         )
     if subject.adapter.two_stacks:
-        raise InputError(
-            f"{method} has no meaning for an encoder-decoder: its attention maps are of two sequences and no chain"
-        )
+        raise InputError(f"{method} has no meaning for an encoder-decoder{two_stacks}")
 
 
 class AttentionMethod(Method):
@@ -41,11 +35,10 @@ class AttentionMethod(Method):
     inputs = ("text", "image")
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """The row that is read out (the class token's, a decoder's last), or the mean of those that are."""
         return [self._attribute(subject) for subject in subjects]
 
     def _attribute(self, subject: Subject) -> Attribution:
-        check_tokens(subject, self.name)
+        check_tokens(subject, self.name, ": its attention maps are of two sequences and no chain")
         scores = read_rows(subject, self.flow(subject)).double().cpu().numpy()
         return Attribution(subject.group(scores), cost=self.passes(subject))
 
@@ -56,21 +49,20 @@ class AttentionMethod(Method):
 
 @contextmanager
 def attention_layers(subject: Subject, method: str) -> Iterator[tuple[Traced, list[list[AttentionSite]]]]:
-    """An input has run under the ordinary gradient: the run, and the sites of each layer, first layer first. Refused
-    where it is answered otherwise there.
-    """
+    """An input has run under the ordinary gradient: the run, and the sites of each layer, first layer first."""
     adapter, encoded, unfollowed = subject.adapter, subject.encoded, UnfollowedAttention()
     positions = subject.target.positions
     with adapter.traced(encoded.inputs, positions=positions, record=True, within=unfollowed) as traced:
         with unseen():
             subject.check_route(float(subject.target.value(traced.logits.detach())[0]), "under the engine")
-        yield traced, _checked(adapter, encoded, method, traced.tape.sites, unfollowed)
+        yield traced, _checked(subject, method, traced.tape.sites, unfollowed)
     check_version(subject)
 
 
 def _checked(
-    adapter: Adapter, encoded: Encoded, method: str, sites: list[AttentionSite], unfollowed: UnfollowedAttention
+    subject: Subject, method: str, sites: list[AttentionSite], unfollowed: UnfollowedAttention
 ) -> list[list[AttentionSite]]:
+    adapter = subject.adapter
     if not sites:
         raise InputError(f"{method} needs attention, and {adapter.name} has none that the engine recognises")
     if missed := unfollowed.off + unfollowed.constant:
@@ -90,7 +82,7 @@ def _checked(
             "not: there is more than one stream (an encoder and a decoder, two flows), or attention runs in pieces: "
             f"{INSTEAD}"
         )
-    length = adapter.leading_positions(encoded) + len(encoded)
+    length = adapter.leading_positions(subject.encoded) + len(subject.encoded)
     shapes = {tuple(weights_of(layer[0]).shape[-2:]) for layer in layers}
     if others := sorted(shapes - {(length, length)}):
         raise InputError(
@@ -115,9 +107,7 @@ def values_of(site: AttentionSite) -> Tensor:
 
 
 def read_rows(subject: Subject, flow: Tensor) -> Tensor:
-    """The row of a matrix (T, T) that is read out (the class token's, a decoder's last), or the mean of those that
-    are, at the positions of the input.
-    """
+    """The row of a matrix (T, T) that is read out, or the mean of those that are, at the positions of the input."""
     rows = subject.rows_read
     if subject.target.continuation:
         rows = rows[:-1]  # the last token of a continuation predicts nothing that is asked for

@@ -1,17 +1,15 @@
 """A subject as a game: which features play, and which always stay.
 
 Where features come in one by one, some state has none of them, and a Transformer without any key answers whatever its
-code happens to do. So something always stays: the tokens that the tokenizer added ([CLS], [SEP], a beginning of
-sequence), and where it added none the first token, on which the others lean; and beside them what the user names, such
-as the words of a template. Context that is no feature (a given continuation) stays in any case. What stays gets score
-0.
+code happens to do. So something always stays, with score 0: the tokens that the tokenizer added, and where it added
+none the first token; beside them what the user names, such as the words of a template; and context that is no feature.
 """
 
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +18,7 @@ from looprop.errors import InputError, UnknownNameError
 from looprop.methods.base import Attribution, Method
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
+from looprop.naming import one_of
 from looprop.removal.value import SetFunction
 
 Keep = str | Sequence[int | str]
@@ -32,8 +31,8 @@ WORDS = ("special", "none")
 
 def check_game_options(keep: Keep, removal: str | None) -> Keep:
     """What stays, as plain data; options that no game has raise."""
-    if removal is not None and removal not in get_args(Removal):
-        raise UnknownNameError("removal", str(removal), get_args(Removal))
+    if removal is not None:
+        one_of("removal", removal, get_args(Removal))
     if isinstance(keep, str) and keep.strip():
         return keep
     if isinstance(keep, Sequence) and keep and all(type(part) is int or isinstance(part, str) for part in keep):
@@ -67,9 +66,7 @@ class Players:
 
     @property
     def alone_cost(self) -> float:
-        """The cost of every player by itself, and of none: only their own rows are run, beside those that stay, where
-        rows can be left out.
-        """
+        """The cost of every player by itself, and of none."""
         count = len(self.players)
         return float(self.set_cost(np.eye(count + 1, count, dtype=bool)).sum())
 
@@ -82,14 +79,12 @@ class Players:
     def about(self) -> dict[str, Any]:
         """What stays, by name, for the result: features, and context that is none."""
         subject = self.value.subject
-        context = [subject.encoded.names[i] for i in sorted(subject.encoded.fixed)]
         said = {"stays": [_name(subject, number) for number in self.stays]}
+        context = [subject.encoded.names[i] for i in sorted(subject.encoded.fixed)]
         return {**said, "context": context} if context else said
 
     def set_cost(self, sets: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The cost of each set of players in forward passes: the share of rows that is run, where rows can be left
-        out.
-        """
+        """The cost of each set of players in forward passes: the share of rows run, where rows can be left out."""
         return self.value.cost(self._kept(sets))
 
     def _kept(self, sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -103,18 +98,16 @@ def _name(subject: Subject, feature: int) -> str:
 
 
 def players_of(subject: Subject, *, keep: Keep = "special", removal: Removal | None = None) -> Players:
-    """The game of a subject."""
     value = SetFunction(subject, removal=removal)
     stays = np.array([], dtype=np.int64) if keep == "none" else np.flatnonzero(subject.special)
     if keep not in WORDS:
         stays = np.union1d(stays, named_features(subject, keep)).astype(np.int64)
-    if not len(stays) and value.removal != "zero":
-        if keep == "none" and not subject.something_stays:
+    if not len(stays) and value.removal != "zero" and not subject.something_stays:
+        if keep == "none":
             raise InputError(
                 "a text of which nothing stays has no answer: use keep='special', or removal='zero' on tensors"
             )
-        if not subject.something_stays:
-            stays = np.array([0])
+        stays = np.array([0])
     players = np.setdiff1d(np.arange(len(subject.features)), stays)
     if not len(players):
         raise InputError("every feature of this input always stays: there is nothing to share the answer among")
@@ -122,9 +115,7 @@ def players_of(subject: Subject, *, keep: Keep = "special", removal: Removal | N
 
 
 def named_features(subject: Subject, keep: Keep) -> list[int]:
-    """The numbers of the features that are named: by number, by a range of numbers, or by what they are called,
-    wherever that stands.
-    """
+    """The numbers of the features that are named: by number, by a range of numbers, or by what they are called."""
     count = len(subject.features)
     names = [_name(subject, number) for number in range(count)]
     found: list[int] = []
@@ -156,7 +147,6 @@ class GameMethod(Method):
         self.removal = removal
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        """One score per feature."""
         return [self.play(subject, players_of(subject, keep=self.keep, removal=self.removal)) for subject in subjects]
 
     @abstractmethod
@@ -167,8 +157,7 @@ class GameMethod(Method):
 class SampledGame(GameMethod):
     """The base of methods that fit a model to sampled sets. samples: evaluations. seed: of the lot."""
 
-    kind = "share"
-    cost = "samples"
+    fit: ClassVar[Callable[..., NDArray[np.float64]]]
 
     def __init__(
         self, *, samples: int = 128, keep: Keep = "special", removal: Removal | None = None, seed: int = 0
@@ -177,17 +166,11 @@ class SampledGame(GameMethod):
         self.samples, self.seed = whole_number("samples", samples, 3), whole_number("seed", seed, 0)
 
     def passes(self, subject: Subject) -> float:
-        """As many as samples."""
         return float(self.samples)
 
     def play(self, subject: Subject, players: Players) -> Attribution:
-        """One coefficient per feature."""
-        scores = players.spread(self.fit(players))
-        return Attribution(scores, cost=float(self.samples), details=players.about)
-
-    @abstractmethod
-    def fit(self, players: Players) -> NDArray[np.float64]:
-        """The coefficients of the players."""
+        fitted = type(self).fit(players, len(players), samples=self.samples, seed=self.seed)
+        return Attribution(players.spread(fitted), cost=float(self.samples), details=players.about)
 
 
 def whole_number(name: str, value: Any, least: int) -> int:

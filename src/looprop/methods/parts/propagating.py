@@ -1,6 +1,4 @@
-"""One forward and one backward pass under a plan, for a batch of subjects: the common part of every gradient-like
-method.
-"""
+"""One forward and one backward pass under a plan, for a batch of subjects: what all gradient-like methods share."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,12 +17,9 @@ from looprop.propagation.plan import Plan
 from looprop.propagation.tape import Tape, unseen
 from looprop.removal.trust import Disagreement, check_version, guarded
 
-# A batch holds at most this many tokens, so that the activations kept for the backward pass stay small.
-TOKENS = 4096
+TOKENS = 4096  # a batch holds at most this many tokens, so that the activations kept for the backward pass stay small
 
-
-Combine = Callable[[Tensor, Tensor], Tensor]
-"""(the explained tensor x, its gradient g) -> scores in x's shape."""
+Combine = Callable[[Tensor, Tensor], Tensor]  # (the explained tensor x, its gradient g) -> scores in x's shape
 
 
 def propagate(
@@ -40,8 +35,7 @@ def propagate(
     plan: the rules of the backward pass; `GRADIENT` is the ordinary gradient. readout: at the word embedding, or at the
     sum with positions and token types, or ("positions") at that sum with what rotations (`Plan(rotary="halves")`) and
     biases (`Plan(bias="placed")`) give to positions. combine: what is made of x and g, element by element, before it is
-    summed over
-    each position: their product, or `lambda x, g: g.abs()`. complete: say what is left of the output as the residual.
+    summed over each position: their product, or `lambda x, g: g.abs()`. complete: report the residual.
     """
     if readout not in ("word", "sum", "positions"):
         raise InputError(f"readout must be 'word', 'sum' or 'positions', got {readout!r}")
@@ -69,20 +63,18 @@ def check_one_text(subject: Subject, method: str) -> None:
 
 
 def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> list[list[int]]:
-    """Indices of subjects that run together: of similar length, reading as many positions, within a budget of tokens.
-
-    Subjects of one input with different targets differ only in their read-out: they share a batch, and a row of it.
-    """
+    """Indices of subjects that run together: of similar length, reading as many positions, within `tokens`."""
     if len(subjects) == 1:
         return [[0]]
     order = sorted(range(len(subjects)), key=lambda i: (subjects[i].target.positions, len(subjects[i].encoded), i))
     found: list[list[int]] = []
     for i in order:
         batch = found[-1] if found else []
-        longest = len(subjects[i].encoded)
-        same = not batch or subjects[batch[0]].target.positions == subjects[i].target.positions
-        apart = not batch or not same or _apart(subjects[batch[-1]], subjects[i])
-        if apart or longest * (len(batch) + 1) > tokens:
+        if (
+            not batch
+            or _apart(subjects[batch[-1]], subjects[i])
+            or len(subjects[i].encoded) * (len(batch) + 1) > tokens
+        ):
             found.append([])
         found[-1].append(i)
     return found
@@ -90,40 +82,36 @@ def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> list[list[int]
 
 def _apart(one: Subject, other: Subject) -> bool:
     """Must two inputs, the second of which is no shorter, run in batches of their own?"""
-    if one.encoded is other.encoded:
-        return False
-    return not one.adapter.takes_batches or (
-        one.encoded.shapes != other.encoded.shapes and not one.adapter.may_pad(other.encoded)
-    )
+    if one.target.positions != other.target.positions:
+        return True
+    if one.encoded is other.encoded or one.encoded.shapes == other.encoded.shapes:
+        return one.encoded is not other.encoded and not one.adapter.takes_batches
+    return not (one.adapter.takes_batches and one.adapter.may_pad(other.encoded))
 
 
 def _checked(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Combine) -> list[NDArray[np.float64]]:
     """The scores of a batch. Each row must be answered as its input is by itself; where one is not, all run alone, and
     the model gets no such batch any more.
     """
-    if len({id(s.encoded) for s in subjects}) == 1:
-        return _of_one_input(subjects, plan, readout, combine)
+
+    def of_one_input(own: Sequence[Subject]) -> list[NDArray[np.float64]]:
+        scores, values = _propagate(own, plan, readout, combine)
+        for subject, value in zip(own, values, strict=True):
+            subject.check_route(value, "under the engine")
+        return scores
 
     def together() -> list[NDArray[np.float64]]:
         scores, values = _propagate(subjects, plan, readout, combine)
-        for subject, value in zip(subjects, values, strict=True):
-            if subject.differs(value):
-                raise Disagreement("an input is answered otherwise in a batch than alone")
+        if any(subject.differs(value) for subject, value in zip(subjects, values, strict=True)):
+            raise Disagreement("an input is answered otherwise in a batch than alone")
         return scores
 
-    def one_by_one(_: str) -> list[NDArray[np.float64]]:
-        return [_of_one_input([subject], plan, readout, combine)[0] for subject in subjects]
-
+    if len({id(s.encoded) for s in subjects}) == 1:
+        return of_one_input(subjects)
     name = PADDING if len({len(s.encoded) for s in subjects}) > 1 else BATCHES
-    return guarded(subjects[0], name, prove=None, run=together, plain=one_by_one)
-
-
-def _of_one_input(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Combine) -> list[NDArray[np.float64]]:
-    """The scores of one input under one or more targets; refused where it is answered otherwise under the engine."""
-    scores, values = _propagate(subjects, plan, readout, combine)
-    for subject, value in zip(subjects, values, strict=True):
-        subject.check_route(value, "under the engine")
-    return scores
+    return guarded(
+        subjects[0], name, prove=None, run=together, plain=lambda _: [of_one_input([s])[0] for s in subjects]
+    )
 
 
 def _propagate(
@@ -157,12 +145,11 @@ def _propagate(
                 by_position = adapter.token_scores(combine(tensor.detach(), gradient))  # (B, T)
                 by_position = sum((m for m in more if m is not None), start=by_position).double().cpu()
                 scores |= {i: by_position[row_of[i]][own[row_of[i]] >= 0].numpy() for i in chosen}
-    for i in range(len(subjects)):
-        if not np.isfinite(scores[i]).all():
-            raise ModelError(
-                f"{adapter.name} gives relevances that are NaN or infinite under this plan; a larger epsilon or "
-                "bias='keep' may help"
-            )
+    if not all(np.isfinite(own).all() for own in scores.values()):
+        raise ModelError(
+            f"{adapter.name} gives relevances that are NaN or infinite under this plan; a larger epsilon or "
+            "bias='keep' may help"
+        )
     return [s.group(scores[i]) for i, s in enumerate(subjects)], [float(value.detach()) for value in values]
 
 
