@@ -31,7 +31,7 @@ from looprop.models.trying import answers_alike_with_padding, find_answer_rows, 
 from looprop.models.version import states, version_of
 from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
-from looprop.propagation.tape import Tape, refuse_own_gradients, relevance
+from looprop.propagation.tape import Tape, relevance
 
 Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 """How a feature can be removed from an input."""
@@ -280,7 +280,7 @@ class Adapter(ABC):
             self.evaluating(),
             relevance(self.model, plan, explained_weight=self.explained_weight, record=record) as tape,
         ):
-            with refuse_own_gradients(), within or nullcontext():
+            with within or nullcontext():
                 watched = self.watch(tape, inputs)
                 logits = self.logits(watched, positions=positions)
             yield Traced(tape, watched, logits)
