@@ -49,7 +49,7 @@ from looprop.serving.requests import (
     said,
     while_there,
 )
-from looprop.serving.worker import Busy, Level, Worker, interruptible, one_step
+from looprop.serving.worker import Busy, Level, QueueWorker, interruptible, one_step
 from looprop.workbench import Workbench
 
 REMEMBERED = 16
@@ -68,7 +68,7 @@ class Explorer:
     ) -> None:
         for bench in benches.values():
             reads_images(bench)  # raises for a model that a page cannot ask
-        self.worker = Worker()
+        self.worker = QueueWorker()
         self.benches = {name: interruptible(bench, self.worker.check) for name, bench in benches.items()}
         self.pictures = Pictures(images)
         self.token, self.trusted = token, trusted

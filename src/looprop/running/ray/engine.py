@@ -17,7 +17,7 @@ from looprop.running.provenance import versions
 from looprop.running.ray.apart import apart
 from looprop.running.ray.connecting import BASE_MEMORY, WorkerSize, check_address, connected, import_ray, rooms
 from looprop.running.ray.shards import ATTEMPTS, Shard, Shards, said
-from looprop.running.ray.workers import Parcel, ShardOutcome, Worker, pack_work
+from looprop.running.ray.workers import Parcel, ShardOutcome, ShardWorker, pack_work
 
 
 @dataclass
@@ -250,7 +250,7 @@ class _Dispatch:
                 "memory": self.size.memory,
                 "max_restarts": 0,
             }
-            actor = self.ray.remote(Worker).options(**options).remote(self.engine.threads)
+            actor = self.ray.remote(ShardWorker).options(**options).remote(self.engine.threads)
             self.hands.append(_Hand(actor, actor.prepare.remote(self.parcel, versions(), self.size.gpus > 0)))
 
     def _receive(self, hand: _Hand, promise: Any) -> list[Any]:
