@@ -32,17 +32,25 @@ def drivers() -> list[int]:
     return [number for number, words in below(os.getpid()).items() if "looprop.running.ray.apart" in words]
 
 
-def kill_one(kind: str) -> int:
-    """Kill a worker that computes ("worker"), or a node ("raylet"), of the driver that this process has started; waits
-    for it to be there.
-    """
-    sign = {"worker": "ray::ShardWorker.compute", "raylet": "/raylet/raylet "}[kind]
+def kill_worker() -> None:
+    """Kill a worker in the middle of a task."""
+    _kill("ray::ShardWorker.compute")
+
+
+def kill_node() -> None:
+    """Kill the only node: a worker first, which would go on for a while."""
+    kill_worker()
+    _kill("/raylet/raylet ")
+
+
+def _kill(sign: str) -> None:
+    """Kill a process of the driver that this process has started; waits for it to be there."""
     end = time.monotonic() + 120
     while time.monotonic() < end:
         for driver in drivers():
             for number, words in below(driver).items():
                 if sign in words:
                     os.kill(number, signal.SIGKILL)
-                    return number
+                    return
         time.sleep(0.01)
-    raise AssertionError(f"there is no {kind}")
+    raise AssertionError(f"there is no {sign}")

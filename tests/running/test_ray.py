@@ -33,7 +33,7 @@ from looprop.running.ray.shards import Shards
 from looprop.running.store import open_store, read_store
 from looprop.study import read_run, reproduce
 from looprop.workbench import load
-from running.processes import below, drivers, kill_one
+from running.processes import below, drivers, kill_node, kill_worker
 from running.slow_work import computed, slow_work
 from study.own_kind import write_own_kind
 
@@ -203,15 +203,15 @@ def test_the_driver_killed_and_started_again_computes_no_finished_shard_twice(
     assert set(times) == {task.id for task in many_tasks(COUNT)}
 
 
-def accidents(*kinds: str) -> Callable[[], None]:
-    """To be called after each example: kills one of these after every fourth."""
-    left, count = list(kinds), 0
+def accidents(*kills: Callable[[], None]) -> Callable[[], None]:
+    """To be called after each example: one of these happens after every fourth."""
+    left, count = list(kills), 0
 
     def done() -> None:
         nonlocal count
         count += 1
         if left and count % 4 == 0:
-            kill_one(left.pop(0))
+            left.pop(0)()
 
     return done
 
@@ -222,11 +222,11 @@ def test_evaluate_goes_on_with_the_same_command_after_a_worker_and_a_node_died(
 ) -> None:
     monkeypatch.setenv("RAY_worker_niceness", "0")
     texts = tmp_path / "texts.txt"
-    texts.write_text("\n".join(f"{a} but {b}" for a in TEXTS for b in TEXTS), encoding="utf-8")
+    texts.write_text("\n".join(8 * f"{a} but {b} " for a in TEXTS for b in TEXTS), encoding="utf-8")
     command = ["evaluate", str(texts), "--model", str(model), "--method", "loo", "--method", "cp-lrp", "--out"]
     assert CliRunner().invoke(app, [*command, str(tmp_path / "here")]).exit_code == 0
     command += [str(tmp_path / "there"), "--engine", "ray", "--address", "local", "--workers", "1"]
-    done = accidents("worker", "raylet")
+    done = accidents(kill_worker, kill_node)
 
     @contextmanager
     def watched(*_: Any) -> Iterator[Any]:
@@ -263,7 +263,7 @@ def test_a_run_goes_on_after_its_only_node_died(
     model: Path, local: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_worker_niceness", "0")
-    done = accidents("raylet")
+    done = accidents(kill_node)
 
     def engine(work: Any, items: Any) -> Iterator[Any]:
         for result in RayEngine("local", workers=1)(work, items):
@@ -271,7 +271,7 @@ def test_a_run_goes_on_after_its_only_node_died(
             done()
 
     with pytest.raises(ClusterError, match="a node died"):
-        work_through(load_adapter(model), tmp_path, engine)
+        work_through(load_adapter(model), tmp_path, engine, seconds=0.3)
     finished = read_store(tmp_path / "run").where
     assert 4 <= len(finished) < COUNT
     assert plain(work_through(load_adapter(model), tmp_path, "local")) == local
