@@ -32,25 +32,26 @@ def drivers() -> list[int]:
     return [number for number, words in below(os.getpid()).items() if "looprop.running.ray.apart" in words]
 
 
-def kill_worker() -> None:
-    """Kill a worker in the middle of a task."""
-    _kill("ray::ShardWorker.compute")
+def kill_worker(patience: float = 120) -> bool:
+    """Kill a worker in the middle of a task, waiting so many seconds for one that has a task; whether there was one."""
+    return _killed("ray::ShardWorker.compute", patience)
 
 
 def kill_node() -> None:
     """Kill the only node: a worker first, which would go on for a while."""
-    kill_worker()
-    _kill("/raylet/raylet ")
+    assert kill_worker()
+    assert _killed("/raylet/raylet ", 120)
 
 
-def _kill(sign: str) -> None:
-    """Kill a process of the driver that this process has started; waits for it to be there."""
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
+def _killed(sign: str, patience: float) -> bool:
+    """Kill a process of the driver that this process has started."""
+    end = time.monotonic() + patience
+    while True:
         for driver in drivers():
             for number, words in below(driver).items():
                 if sign in words:
                     os.kill(number, signal.SIGKILL)
-                    return
+                    return True
+        if time.monotonic() >= end:
+            return False
         time.sleep(0.01)
-    raise AssertionError(f"there is no {sign}")

@@ -203,7 +203,7 @@ def test_the_driver_killed_and_started_again_computes_no_finished_shard_twice(
     assert set(times) == {task.id for task in many_tasks(COUNT)}
 
 
-def accidents(*kills: Callable[[], None]) -> Callable[[], None]:
+def accidents(*kills: Callable[[], object]) -> Callable[[], None]:
     """To be called after each example: one of these happens after every fourth."""
     left, count = list(kills), 0
 
