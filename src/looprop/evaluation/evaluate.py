@@ -199,6 +199,7 @@ def _measured(
         for task in tasks:
             if task.id in disputed and (frame := framed(m.adapter, task, setup)) is not None:
                 frames[task.id] = frame
+    frames = {example: frames[example] for example in found if example in frames}
     shown = _most_disputed(frames, found, setup) if len(frames) > SHOWN else frames
     return Evaluation(ordered, setup.columns, title, about, confidence, setup.seed, shown)
 
