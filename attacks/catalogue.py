@@ -42,6 +42,6 @@ CAMPAIGNS = {
         Campaign("texts", "attacks.texts", "hostile texts through explanations, pages, files and evaluations", 0.2),
         Campaign("files", "attacks.files", "broken and hostile data files, model folders and run folders", 0.15, 60),
         Campaign("changes", "attacks.changes.campaign", "models that change, against a new process", 0.1, 60),
-        Campaign("kills", "attacks.kills", "runs and commands killed at every write and at any moment", 0.1, 300),
+        Campaign("kills", "attacks.kills", "runs, commands and Ray workers killed at any moment", 0.1, 300),
     )
 }

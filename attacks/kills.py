@@ -1,4 +1,4 @@
-"""Runs and commands killed at a write or at any moment: what was finished stays, and the same command goes on."""
+"""Runs, commands and Ray workers killed at any moment: what was finished stays, and the same command goes on."""
 
 import json
 import os
@@ -7,15 +7,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tests.evaluation.tiny import TEXTS, save_tiny
+from tests.running.processes import kill_worker
 
 from attacks.verdict import Outcome, WrongError
+from looprop.errors import ShardError
 from looprop.evaluation import Evaluation
 from looprop.study import read_run, reproduce
 
@@ -42,16 +47,17 @@ def prepared() -> Path:
     save_tiny(place / "model")
     (place / "texts.txt").write_text("\n".join(TEXTS[:4]), encoding="utf-8")
     (place / "spec.yaml").write_text(SPEC, encoding="utf-8")
+    (place / "long.txt").write_text("\n".join(8 * f"{a} but {b} " for a in TEXTS for b in TEXTS), encoding="utf-8")
     run(place / "run")
     evaluated(place / "out")
     return place
 
 
-def run(out: Path) -> Any:
+def run(out: Path, texts: str = "texts.txt", engine: Any = "local") -> Any:
     """A run of an experiment, a part for every example."""
     home = prepared() if out.name != "run" else out.parent
-    model, data = str(home / "model"), str(home / "texts.txt")
-    return reproduce(str(home / "spec.yaml"), model=model, data=data, out=out, progress=False, part_examples=1)
+    options: dict[str, Any] = {"model": str(home / "model"), "data": str(home / texts), "engine": engine}
+    return reproduce(str(home / "spec.yaml"), out=out, progress=False, part_examples=1, **options)
 
 
 def evaluated(out: Path) -> None:
@@ -158,18 +164,57 @@ def killed_store(dice: np.random.Generator, place: Path) -> int:
     return count
 
 
+@contextmanager
+def killing(dice: np.random.Generator) -> Iterator[list[bool]]:
+    """Kill the Ray worker of this process in the middle of its tasks, at random times; yields a list of the kills."""
+    kills: list[bool] = []
+    over = threading.Event()
+
+    def kill() -> None:
+        while len(kills) < ROUNDS and not over.wait(float(dice.uniform(0.01, 1.0))):
+            kills.extend([True] * kill_worker(patience=0))
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield kills
+    finally:
+        over.set()
+        thread.join()
+
+
+def killed_workers(dice: np.random.Generator, place: Path) -> int:
+    """A run on Ray whose workers are killed: the rows of a run in this process."""
+    from looprop.running.ray.engine import RayEngine
+
+    truth = prepared() / "long"
+    if not truth.exists():
+        run(truth, "long.txt")
+    with killing(dice) as kills:
+        while True:
+            try:
+                again = run(place / "killed", "long.txt", RayEngine("local", workers=1))
+                break
+            except ShardError:  # three kills have met the same example: the same command tries it again
+                continue
+    if not again.finished or _plain(again.rows) != _plain(read_run(truth).rows):
+        raise WrongError(f"a run of which {len(kills)} workers were killed has other rows than one that was not")
+    return len(kills)
+
+
 def prepare() -> None:
     """Makes what all cases share."""
     prepared()
 
 
 def case(seed: int) -> Outcome:
-    """Some kills of one run, of one command, or of a run at each of its writes."""
+    """Some kills of one run, of one command, of a run at each of its writes, or of the Ray workers of a run."""
+    kinds = (killed_command, killed_run, killed_store, killed_workers if find_spec("ray") else killed_store)
     dice = np.random.default_rng([seed, 5])
     prepared()
     place = Path(tempfile.mkdtemp(prefix="attack"))
     try:
-        killed = (killed_command, killed_run, killed_store)[seed % 3](dice, place)
+        killed = kinds[seed % len(kinds)](dice, place)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     return Outcome("right", f"{killed} kills", tries=killed)

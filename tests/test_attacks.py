@@ -115,7 +115,8 @@ def test_a_complex_constant_of_one_element_scales() -> None:
 
 @pytest.mark.slow
 def test_killed_runs_and_commands_lose_nothing() -> None:
-    tally = runner.run(CAMPAIGNS["kills"], FIRST["kills"], count=6, seconds=None, processes=1)
+    # The fourth kind of case needs Ray.
+    tally = runner.run(CAMPAIGNS["kills"], FIRST["kills"], count=3, seconds=None, processes=1)
     assert not tally.findings
     assert tally.tries >= 20, "most of the processes were killed"
 

@@ -403,5 +403,5 @@ def test_a_model_that_cannot_be_differentiated_is_refused_by_name() -> None:
             assert not x.requires_grad, "train me in training mode"
             return x.sum(1, keepdim=True)
 
-    with pytest.raises(ModelError, match=r"OnlyPredicts cannot be differentiated .*train me.* use 'loo'"):
+    with pytest.raises(ModelError, match=r"OnlyPredicts .*cannot be differentiated .*train me.* use 'loo'"):
         attribute(OnlyPredicts(), torch.randn(1, 4), "ig", target=0)

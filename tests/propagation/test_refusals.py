@@ -2,19 +2,21 @@
 
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._higher_order_ops.map import map as higher_order_map
 from torch.utils.checkpoint import checkpoint
 
 import looprop
 import tiny
 import zoo
 from looprop import Plan, relevance
-from looprop.errors import ModelError, RuleError, UnseenError
+from looprop.errors import LoopropError, ModelError, RuleError, UnseenError
 from looprop.propagation import GRADIENT
 from propagation.pieces import DIM, W2, W, Wrapped, X, scores
 
@@ -139,6 +141,79 @@ def test_refused_by_name(function: Callable[[Tensor], Tensor], message: str) -> 
     assert torch.isfinite(Wrapped(function)(X)).all()  # the model itself is fine
     with pytest.raises(RuleError, match=message):
         scores(function)
+
+
+def _out(x: Tensor) -> Tensor:
+    out = torch.empty_like(x)
+    torch.add(x, x, out=out)
+    return out
+
+
+def _needs_constants(x: Tensor) -> Tensor:
+    if x.requires_grad:
+        raise ValueError("no gradients, please")
+    return x
+
+
+# What torch itself, or the model, raises once gradients are on or a mode looks on, with the name in the error.
+FAILING: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "out=": (_out, "'add' in middle"),
+    "out= of aten": (lambda x: torch.ops.aten.mul.out(x, x, out=torch.empty_like(x)), "'mul' in middle"),
+    "resize_": (lambda x: x.clone().resize_(len(x), DIM), "'resize' in middle"),
+    "resize_as_": (lambda x: x.clone().resize_as_(x), "'resize_as' in middle"),
+    "apply_": (lambda x: x.clone().apply_(lambda value: value * 2), "'apply' in middle"),
+    "deepcopy": (lambda x: deepcopy(x) * 2, "'deepcopy' in middle"),
+    "a view in place": (lambda x: x.split(2, -1)[0].mul_(2), "'mul' in middle"),
+    "prims": (lambda x: torch.ops.prims.neg.default(x), "prims.neg"),
+    "cond": (lambda x: torch.cond(x.sum() > 9, lambda y: y * 2, lambda y: y * 3, (x,)), "'cond' in middle"),
+    "map": (lambda x: higher_order_map(lambda y: y * 2, x), "'map' in middle"),
+    "an error of the model's own": (_needs_constants, "middle .*ValueError: no gradients, please"),
+    "an attribute": (lambda x: x.nothing if x.requires_grad else x, "middle .*AttributeError"),
+}
+USES_DYNAMO = {"cond", "map"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["attnlrp", "grad-x-input", "ig", "gim"])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in USES_DYNAMO)) for n in FAILING])
+def test_what_torch_raises_under_the_engine_is_named(name: str, method: str) -> None:
+    function, message = FAILING[name]
+    if (name, method) in {("cond", "ig"), ("map", "ig")}:
+        pytest.skip("needs no mode, only gradients, which these have")
+    model = Wrapped(function)
+    assert torch.isfinite(looprop.attribute(model, X, "loo")).all()  # the way out that the message names
+    if (
+        method == "ig" and "in middle" in message
+    ):  # without a mode nobody sees what is called, torch's own words name it
+        message = r"middle \(.*Error: "
+    with pytest.raises(LoopropError, match=message) as error:
+        looprop.attribute(model, X, method)
+    assert "'loo'" in str(error.value)
+
+
+def test_a_layer_of_a_text_model_that_fails_under_the_engine() -> None:
+    model, tokenizer = tiny.tiny_classifier()
+    layer = model.bert.encoder.layer[0].output
+    layer.register_forward_hook(lambda module, given, out: out.clone().resize_(out.shape))
+    bench = looprop.load((model, tokenizer))
+    with pytest.raises(RuleError, match=r"'resize' in .*RuntimeError.*'loo'"):
+        bench.explain("the film is bad", "attnlrp")
+    assert bench.explain("the film is bad", "loo").scores.size
+
+
+def test_an_error_of_ones_own_beside_a_tape_stays_as_it_is() -> None:
+    with pytest.raises(ZeroDivisionError), relevance(None, Plan()):
+        1 / 0  # noqa: B018
+
+
+def test_a_model_may_catch_what_torch_raises() -> None:
+    def careful(x: Tensor) -> Tensor:
+        try:
+            return x[:, 99]
+        except IndexError:
+            return x @ W2
+
+    assert torch.equal(scores(careful), scores(lambda x: x @ W2))
 
 
 def test_the_error_says_where_and_what_to_do() -> None:

@@ -4,10 +4,14 @@ import http.client
 import json
 import random
 import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
 
+from looprop.serving import app as serving
+from looprop.serving import guard
 from looprop.serving.export import as_script, standalone_page
 from looprop.serving.guard import LARGEST_BODY, cookie_name, known_hosts, names_of_this_machine
 from serving.conftest import Served
@@ -59,6 +63,58 @@ def test_names_of_this_machine() -> None:
     assert f"{names_of_this_machine()[0].lower()}:8000" in known_hosts("0.0.0.0", 8000)
     assert "evil.example:8000" not in known_hosts("0.0.0.0", 8000)
     assert "127.evil.example:8000" in known_hosts("127.evil.example", 8000)  # a name like any other, not this machine
+
+
+@contextmanager
+def idle(served: Served, count: int) -> Iterator[list[socket.socket]]:
+    """Connections that have sent half a request without a token, or nothing."""
+    with ExitStack() as stack:
+        found = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60)) for _ in range(count)
+        ]
+        for one in found[::2]:
+            with suppress(OSError):  # closed already
+                one.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        yield found
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Wait for the end of a connection on which the server has nothing to say."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_idle_connections_without_a_token_do_not_lock_the_owner_out(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "PATIENCE", 3600.0)
+    with idle(served, 120) as connections:
+        for _ in range(5):
+            assert served.request("GET", "/")[0] == 200
+            assert served.post("/api/ask", {"model": "embedded", "text": "good film"})[0] == 200
+        assert all(map(is_closed, connections[: 120 - serving.MOST_STRANGERS]))  # the oldest
+    assert served.request("GET", "/")[0] == 200
+
+
+def test_connections_without_a_token_are_closed_after_a_while_and_those_with_one_are_not(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "PATIENCE", 5.0)  # the owner's token has to arrive within it
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as owner:
+        head = "".join(f"{name}: {value}\r\n" for name, value in served.headers().items())
+        owner.sendall(f"POST /api/ask HTTP/1.1\r\n{head}Content-Length: {len(GOOD)}\r\n\r\n".encode() + GOOD[:10])
+        with idle(served, 20) as connections:
+            assert all(map(is_closed, connections))
+        owner.sendall(GOOD[10:])
+        assert owner.recv(15) == b"HTTP/1.1 200 OK"
+
+
+def test_requests_with_the_token_have_a_bound(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "MOST_REQUESTS", 0)
+    assert served.request("GET", "/")[0] == 503
+    assert served.request("GET", "/", headers=served.headers(Cookie=None))[0] == 401
 
 
 def test_two_servers_on_one_machine_keep_their_tokens_apart(served: Served) -> None:

@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from looprop.serving.worker import MOST_WAITING, Busy, Level, Stopped, Worker, one_step
+from looprop.serving.worker import MOST_WAITING, Busy, Level, QueueWorker, Stopped, one_step
 
 
 @pytest.fixture
-def worker() -> Iterator[Worker]:
-    running = Worker()
+def worker() -> Iterator[QueueWorker]:
+    running = QueueWorker()
     yield running
     running.end()
     running.join()
 
 
-async def everything(worker: Worker, job: Iterator[Any], *, level: Level = Level.METHODS) -> list[Any]:
+async def everything(worker: QueueWorker, job: Iterator[Any], *, level: Level = Level.METHODS) -> list[Any]:
     return [value async for value in worker.run(job, level=level)]
 
 
-def test_long_jobs_take_turns_and_short_ones_come_first(worker: Worker) -> None:
+def test_long_jobs_take_turns_and_short_ones_come_first(worker: QueueWorker) -> None:
     order: list[str] = []
     gate = threading.Event()
 
@@ -48,7 +48,7 @@ def test_long_jobs_take_turns_and_short_ones_come_first(worker: Worker) -> None:
     assert order == ["short", "a0", "b0", "a1", "b1", "a2", "b2"]
 
 
-def test_whoever_stops_listening_stops_the_job_before_its_next_pass(worker: Worker) -> None:
+def test_whoever_stops_listening_stops_the_job_before_its_next_pass(worker: QueueWorker) -> None:
     passes: list[int] = []
     stopped = threading.Event()
     begun = threading.Event()
@@ -77,7 +77,7 @@ def test_whoever_stops_listening_stops_the_job_before_its_next_pass(worker: Work
     assert len(passes) < 10_000
 
 
-def test_a_long_job_pauses_in_the_middle_of_a_step_for_a_short_one(worker: Worker) -> None:
+def test_a_long_job_pauses_in_the_middle_of_a_step_for_a_short_one(worker: QueueWorker) -> None:
     order: list[str] = []
     begun = threading.Event()
 
@@ -98,7 +98,7 @@ def test_a_long_job_pauses_in_the_middle_of_a_step_for_a_short_one(worker: Worke
     assert worker.idle
 
 
-def test_one_job_computes_at_a_time(worker: Worker) -> None:
+def test_one_job_computes_at_a_time(worker: QueueWorker) -> None:
     at_work: set[Level] = set()
     most: list[int] = []
 
@@ -118,7 +118,7 @@ def test_one_job_computes_at_a_time(worker: Worker) -> None:
     assert len(most) == 20 * 3 * len(Level)
 
 
-def test_a_paused_job_can_be_stopped(worker: Worker) -> None:
+def test_a_paused_job_can_be_stopped(worker: QueueWorker) -> None:
     begun, gate, stopped = threading.Event(), threading.Event(), threading.Event()
 
     def long() -> None:
@@ -143,7 +143,7 @@ def test_a_paused_job_can_be_stopped(worker: Worker) -> None:
     asyncio.run(main())
 
 
-def test_a_silent_job_is_asked_how_far_it_is(worker: Worker) -> None:
+def test_a_silent_job_is_asked_how_far_it_is(worker: QueueWorker) -> None:
     heard = threading.Event()
 
     async def main() -> list[Any]:
@@ -157,7 +157,7 @@ def test_a_silent_job_is_asked_how_far_it_is(worker: Worker) -> None:
 
 
 def test_the_end_stops_what_runs_and_tells_whoever_waits() -> None:
-    worker, begun = Worker(), threading.Event()
+    worker, begun = QueueWorker(), threading.Event()
 
     def long() -> None:
         begun.set()
@@ -178,7 +178,7 @@ def test_the_end_stops_what_runs_and_tells_whoever_waits() -> None:
     assert not any(thread.is_alive() for thread in worker._pool._threads)
 
 
-def test_errors_come_back_and_the_worker_goes_on(worker: Worker) -> None:
+def test_errors_come_back_and_the_worker_goes_on(worker: QueueWorker) -> None:
     def broken() -> Iterator[int]:
         yield 1
         raise ValueError("no")
@@ -191,7 +191,7 @@ def test_errors_come_back_and_the_worker_goes_on(worker: Worker) -> None:
     asyncio.run(main())
 
 
-def test_a_full_line_is_said(worker: Worker) -> None:
+def test_a_full_line_is_said(worker: QueueWorker) -> None:
     begun, gate = threading.Event(), threading.Event()
 
     def first() -> None:

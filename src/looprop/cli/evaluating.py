@@ -2,6 +2,7 @@
 `looprop demo`, the same on 24 sentences with every method there is.
 """
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,7 +52,10 @@ Removal = Annotated[
 ]
 Protocol = Annotated[str, typer.Option(help="raw, or paper: maps normalised to sum to one.")]
 Yardsticks = Annotated[bool, typer.Option("--yardsticks", help="Add random scores, token position and token length.")]
-Out = Annotated[Path | None, typer.Option(help="Keep rows and summary in this folder.", metavar="FOLDER")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Keep rows and summary in this folder. Stopped, the same command goes on.", metavar="FOLDER"),
+]
 
 
 @command
@@ -109,12 +113,17 @@ def evaluate(
     say_cost(benches, texts, setup)
     with progress("explaining and measuring", len(texts.examples) * len(benches)) as advance:
         models: Any = benches if len(benches) > 1 else benches[0]
-        result: Any = evaluate_tasks(models, tasks_of(texts), setup, texts.title, engine=chosen, progress=advance)
+        keep = None if out is None else Path(f"{out.resolve()}.unfinished")
+        run: dict[str, Any] = {"engine": chosen, "progress": advance, "keep": keep}
+        result: Any = evaluate_tasks(models, tasks_of(texts), setup, texts.title, **run)
     for own in result.values() if len(benches) > 1 else [result]:
         if account := own.about.get("engine"):
             say(f"computed on {describe(account)}")
     _check_success(result)
-    if not hand_out(result, out, html, json_=json_):
+    done = hand_out(result, out, html, json_=json_)
+    if keep is not None:
+        shutil.rmtree(keep)
+    if not done:
         _show_summary(result, no_color=no_color)
 
 

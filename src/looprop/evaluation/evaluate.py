@@ -2,15 +2,18 @@
 method said of each text.
 """
 
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
 from numpy.typing import ArrayLike
 
 from looprop.errors import InputError, ShardError
-from looprop.evaluation.example import Task, check_given, evaluate_framed, failed_rows
+from looprop.evaluation.example import Task, check_given, evaluate_framed, failed_rows, framed
 from looprop.evaluation.examples import SHOWN, disagreements, said_of
 from looprop.evaluation.models import ModelEvaluations, by_name
 from looprop.evaluation.page import evaluation_page
@@ -27,8 +30,12 @@ from looprop.models.target import TargetLike
 from looprop.progress import Advance, shown_by
 from looprop.result.explanation import Explanation, Explanations
 from looprop.running.engines import Engine, Sharded, get_engine
-from looprop.running.missing import check_ids
+from looprop.running.manifest import NUMERICS
+from looprop.running.missing import SECONDS, check_ids
+from looprop.running.model_identity import model_identity
 from looprop.running.parts import Row
+from looprop.running.provenance import fingerprint
+from looprop.running.store import Store, open_store
 from looprop.workbench import Workbench
 
 
@@ -129,7 +136,10 @@ def evaluate(
 def evaluate_tasks(
     m: Workbench | Models, tasks: Sequence[Task], setup: Setup, title: str, **run: Any
 ) -> Evaluation | ModelEvaluations:
-    """`evaluate` of tasks under a setup that is made already. run: engine, confidence, progress."""
+    """`evaluate` of tasks under a setup that is made already.
+
+    run: engine, confidence, progress; keep: a folder for rows that are done, from which the same call goes on.
+    """
     if isinstance(m, Workbench):
         return _measured(m, m.adapter.name, tasks, setup, title, **run)
     return ModelEvaluations(
@@ -147,19 +157,29 @@ def _measured(
     engine: str | Engine = "local",
     confidence: float = 0.95,
     progress: bool | Advance = False,
+    keep: Path | None = None,
 ) -> Evaluation:
     """One model on all examples."""
     if setup.given:
         check_given(m.adapter, tasks, setup)
-    found: dict[str, list[Row]] = {}
     frames: dict[str, Explanation] = {}
     about: dict[str, Any] = {"model": name, "setup": setup.to_dict(), "removals": _removals(m, setup)}
-    with shown_by(progress, title, len(tasks)) as advance:
-        results = get_engine(engine)(partial(evaluate_framed, m.adapter, setup=setup), tasks)
+    with shown_by(progress, title, len(tasks)) as advance, ExitStack() as stack:
+        store = None if keep is None else stack.enter_context(_open_kept(keep, m, tasks, setup))
+        found = {} if store is None else {example: store.rows([example]) for example in store.where}
+        before, new, last = set(found), list[Row](), time.monotonic()
+        if before:
+            advance("going on", len(before))
+        left = [task for task in tasks if task.id not in before]
+        results = get_engine(engine)(partial(evaluate_framed, m.adapter, setup=setup), left)
         try:
             for rows, frame in results:
                 example = rows[0]["example"]
                 found[example] = rows
+                new += rows
+                if store is not None and time.monotonic() - last >= SECONDS:
+                    store.add(new)
+                    new, last = [], time.monotonic()
                 frames |= {} if frame is None else {example: frame}
                 frames = _most_disputed(frames, found, setup) if len(frames) > 2 * SHOWN else frames
                 advance(results.status() if isinstance(results, Sharded) else "")
@@ -167,12 +187,32 @@ def _measured(
             found |= {
                 task.id: failed_rows(task, setup, error.failed[task.id]) for task in tasks if task.id in error.failed
             }
+        finally:
+            if store is not None:
+                store.add(new)
     if isinstance(results, Sharded):
         about["engine"] = results.account()
     found = {task.id: found[task.id] for task in tasks}
     ordered = [row for rows in found.values() for row in rows]
+    if before:  # rows were kept without their texts
+        disputed = {one.example for one in disagreements(ordered, setup.columns)[:SHOWN]} & before
+        for task in tasks:
+            if task.id in disputed and (frame := framed(m.adapter, task, setup)) is not None:
+                frames[task.id] = frame
+    frames = {example: frames[example] for example in found if example in frames}
     shown = _most_disputed(frames, found, setup) if len(frames) > SHOWN else frames
     return Evaluation(ordered, setup.columns, title, about, confidence, setup.seed, shown)
+
+
+def _open_kept(folder: Path, m: Workbench, tasks: Sequence[Task], setup: Setup) -> AbstractContextManager[Store]:
+    """The rows that are done, in a folder of this model, these examples and this setup."""
+    identity = {
+        "setup": setup.to_dict(),
+        "model": model_identity(m.adapter),
+        "data": fingerprint({task.id: repr(task.item) for task in tasks}),
+        "numerics": NUMERICS,
+    }
+    return open_store(folder / fingerprint(identity)[:16], identity)
 
 
 def _most_disputed(

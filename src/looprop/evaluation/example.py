@@ -71,6 +71,14 @@ def evaluate_framed(
         return failed_rows(task, setup, error_of(error)), None
 
 
+def framed(adapter: Adapter, task: Task, setup: Setup) -> Explanation | None:
+    """The text, features and target of an example that was measured before; None where it cannot be read."""
+    try:
+        return frame_of(bind(adapter, task.item, target=setup.target, truncation=setup.truncation))
+    except LoopropError:
+        return None
+
+
 def _measured(subject: Subject, task: Task, setup: Setup) -> list[Row]:
     found: dict[Method, Outcome] = {}
     try:

@@ -20,9 +20,11 @@ from looprop.intercept.fewer_rows import ReadRowsMode
 from looprop.methods.base import Attribution, Method
 from looprop.methods.parts.players import whole_number
 from looprop.models.agreement import rounding
+from looprop.models.checking import out_of_memory
 from looprop.models.ledger import BATCHES
 from looprop.models.subject import Subject
 from looprop.naming import one_of
+from looprop.propagation.location import what_failed
 from looprop.removal.trust import Disagreement, attention_sites_of, booked, check_version, guarded, program
 
 Baseline = Literal["zero", "pad", "mask"]
@@ -76,13 +78,13 @@ class StraightLine:
             try:
                 values = self._run(points, cut)
                 (gradient,) = torch.autograd.grad(values[: len(places)].sum(), points)
-            except (AssertionError, RuntimeError) as error:
-                if isinstance(error, (LoopropError, torch.OutOfMemoryError)):
+            except Exception as error:
+                if isinstance(error, LoopropError) or out_of_memory(error):
                     raise
-                said = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+                adapter, said = self.subject.adapter, f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
                 raise ModelError(
-                    f"{self.subject.adapter.name} cannot be differentiated as it predicts ({said}): use 'loo', which "
-                    "needs no gradient"
+                    f"{what_failed(error, adapter.model) or adapter.name} cannot be differentiated as it predicts "
+                    f"({said}): use 'loo', which needs no gradient"
                 ) from error
         return gradient.sum(0, keepdim=True), values.detach()
 

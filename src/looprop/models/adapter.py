@@ -30,7 +30,7 @@ from looprop.models.trying import answers_alike_with_padding, find_answer_rows, 
 from looprop.models.version import states, version_of
 from looprop.propagation.modules import evaluating, has_compiled
 from looprop.propagation.plan import GRADIENT, Plan
-from looprop.propagation.tape import refuse_own_gradients, relevance
+from looprop.propagation.tape import relevance
 
 Removal = Literal["attention-mask", "zero", "mask-token", "pad-token", "delete"]
 """How a feature can be removed from an input."""
@@ -76,8 +76,7 @@ class Adapter(ABC):
         self.model = model
         self.name = name or type(model).__name__
         self.ledger = ledger_of(model, type(self))
-        # None for ready-made objects.
-        self.origin: Origin | None = None
+        self.origin: Origin | None = None  # of ready-made objects
         parameters = inspect.signature(model.forward).parameters
         self.arguments = frozenset(parameters)
         self.takes_others = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
@@ -279,7 +278,7 @@ class Adapter(ABC):
             self.evaluating(),
             relevance(self.model, plan, explained_weight=self.explained_weight, record=record) as tape,
         ):
-            with refuse_own_gradients(), within or nullcontext():
+            with within or nullcontext():
                 watched = dict(inputs)
                 if name := self.explained_input:
                     watched[name] = tape.watch(inputs[name])

@@ -54,7 +54,7 @@ _samples: "WeakKeyDictionary[nn.Module, tuple[tuple[int, ...], list[list[list[Te
 def version_of(adapter: "Adapter") -> Version:
     """The state of a model with its labels and the tokens of its tokenizer that removal uses."""
     model, without = adapter.model, adapter.ledger.written
-    tokenizer = getattr(adapter, "tokenizer", None)
+    tokenizer: Any = getattr(adapter, "tokenizer", None)
     labels = str(getattr(getattr(model, "config", None), "id2label", None))
     tokens = [getattr(tokenizer, name, None) for name in ("mask_token_id", "pad_token_id")]
     vocabulary = len(tokenizer) if hasattr(tokenizer, "__len__") else 0

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from looprop.errors import LoopropError, PlanError, RuleError
+from looprop.errors import PlanError, RuleError
 from looprop.intercept.attention import AttentionSite
 from looprop.intercept.operations import operation_name
 from looprop.propagation import gradients, operations
@@ -140,20 +140,9 @@ class RelevanceMode(TorchFunctionMode):
             handler = self._handlers[function]
         except KeyError:
             handler = self._handlers[function] = self._handler(function)
-        try:
-            if handler is None:
-                return function(*args, **(kwargs or {}))
-            return self._handle(handler, function, args, kwargs or {})
-        except (LoopropError, MemoryError, torch.OutOfMemoryError):
-            raise
-        except (RuntimeError, TypeError, NotImplementedError) as error:
-            if isinstance(error, RuntimeError) and "memory" in str(error).lower():
-                raise
-            said = " ".join(str(error).split())[:160]
-            raise RuleError(
-                f"{operation_name(function)[0]!r} in {module_path(self.root)} cannot run under the engine, "
-                f"{type(error).__name__}: {said}. Use 'loo', which runs the model as it is"
-            ) from error
+        if handler is None:
+            return function(*args, **(kwargs or {}))
+        return self._handle(handler, function, args, kwargs or {})
 
     def _handler(self, function: Any) -> _Handler | None:
         """None for functions that are none of the engine's business."""
@@ -210,7 +199,7 @@ class RelevanceMode(TorchFunctionMode):
             return self._marked(rule(call), args[0] if handler.in_place else None)
         target = args[0]
         clone = mark(target.clone(), trace_of(target) or self.fresh) if target.requires_grad else target.clone()
-        plain = getattr(torch, name, None) or getattr(torch.nn.functional, name)
+        plain = getattr(torch, name, None) or getattr(torch.nn.functional, name, function)
         out = self._marked(rule(Call(self, name, plain, (clone, *call.args[1:]), call.kwargs)), None)
         target.copy_(out)
         trace = trace_of(out) or self.fresh

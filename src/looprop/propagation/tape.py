@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from looprop.errors import InputError, LoopropError, RuleError, UnseenError
 from looprop.intercept.attention import AttentionSite
+from looprop.propagation.location import what_failed
 from looprop.propagation.mode import RelevanceMode
 from looprop.propagation.modules import differentiates_itself, refuse_opaque
 from looprop.propagation.plan import Plan
@@ -161,18 +162,16 @@ def relevance(
     try:
         with torch.inference_mode(False), torch.enable_grad(), hooks, mode:
             yield Tape(mode)
-    except RuntimeError as error:
-        if str(error) == _CHECKPOINTED:
+    except Exception as error:
+        said = str(error)
+        if said == _CHECKPOINTED:
             raise UnseenError(_CHECKPOINTED) from error
-        raise
-
-
-@contextmanager
-def refuse_own_gradients() -> Iterator[None]:
-    """A model that differentiates itself finds its leaves replaced by those of the rules, and torch says so."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "have been used in the graph" not in str(error):
+        if "have been used in the graph" in said:  # it finds its leaves replaced by those of the rules
+            raise differentiates_itself() from error
+        known = isinstance(error, (LoopropError, MemoryError)) or "memory" in said.lower()
+        if known or not (failed := what_failed(error, module)):
             raise
-        raise differentiates_itself() from error
+        raise RuleError(
+            f"{failed} cannot run under the engine, {type(error).__name__}: {' '.join(said.split())[:160]}. "
+            "Use 'loo', which runs the model as it is"
+        ) from error

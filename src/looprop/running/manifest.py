@@ -85,21 +85,21 @@ DATA = "spec.data"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class IdentityChanges:
     """changed: what differs, with both values. unstated: what the earlier manifest is too old to say."""
 
     changed: tuple[str, ...]
     unstated: tuple[str, ...]
 
 
-def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Comparison:
+def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> IdentityChanges:
     """What is not, or not known to be, the same in two identities.
 
     >>> compare({"seed": 0}, {"seed": 1, "numerics": 1})
-    Comparison(changed=('seed (was 0, is 1)',), unstated=('numerics',))
+    IdentityChanges(changed=('seed (was 0, is 1)',), unstated=('numerics',))
     """
     unstated = tuple(name for name in LATER if not _says(before, name) and _says(after, name))
-    return Comparison(tuple(_differences(plain(before), plain(after), unstated)), unstated)
+    return IdentityChanges(tuple(_differences(plain(before), plain(after), unstated)), unstated)
 
 
 def plain(identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from looprop.errors import InputError
 from looprop.methods.registry import CATALOGUE
@@ -48,7 +49,7 @@ from looprop.serving.requests import (
     said,
     while_there,
 )
-from looprop.serving.worker import Busy, Level, Worker, interruptible, one_step
+from looprop.serving.worker import Busy, Level, QueueWorker, interruptible, one_step
 from looprop.workbench import Workbench
 
 REMEMBERED = 16
@@ -67,7 +68,7 @@ class Explorer:
     ) -> None:
         for bench in benches.values():
             reads_images(bench)  # raises for a model that a page cannot ask
-        self.worker = Worker()
+        self.worker = QueueWorker()
         self.benches = {name: interruptible(bench, self.worker.check) for name, bench in benches.items()}
         self.pictures = Pictures(images)
         self.token, self.trusted = token, trusted
@@ -212,7 +213,32 @@ def _line(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data).encode() + b"\n"
 
 
-MOST_CONNECTIONS = 100
+MOST_STRANGERS = 100
+"""Connections that have not shown the token; of more, the oldest is closed."""
+PATIENCE = 10.0
+"""Seconds in which a connection has to show the token."""
+
+
+class Connection(H11Protocol):
+    """A connection, which is closed if it does not show the token soon: it could take the place of one that does."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Let a stranger in for a while."""
+        super().connection_made(transport)
+        self.strangers: dict[Any, Callable[[], None]] = self.config.app.strangers  # type: ignore[union-attr]
+        self.strangers[self.client] = transport.abort
+        self._end = self.loop.call_later(PATIENCE, self._close_stranger, self.client)
+        if len(self.strangers) > MOST_STRANGERS:
+            self._close_stranger(next(iter(self.strangers)))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._end.cancel()
+        self.strangers.pop(self.client, None)
+        super().connection_lost(exc)
+
+    def _close_stranger(self, client: Any) -> None:
+        self.strangers.pop(client, lambda: None)()
 
 
 class Server(uvicorn.Server):
@@ -236,7 +262,8 @@ def server(explorer: Explorer, listening: socket.socket, host: str, *, debug: bo
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=2,
-        limit_concurrency=MOST_CONNECTIONS,
+        http=Connection,
+        ws="none",
     )
     return Server(explorer, config)
 

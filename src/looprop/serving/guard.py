@@ -9,7 +9,7 @@ import hmac
 import ipaddress
 import secrets
 import socket
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 from starlette.datastructures import MutableHeaders, QueryParams
@@ -24,6 +24,8 @@ LARGEST_BODY = 2**20
 """Bytes of one request; a text of so many characters is far more than a model reads."""
 LARGER_BODIES = {"/api/picture": 6 * 2**20, "/api/page": 16 * 2**20}
 """Bytes of those that hold images, or all that a page shows."""
+MOST_REQUESTS = 100
+"""Requests with the token at once."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -95,11 +97,16 @@ def _bracketed(host: str) -> str:
 
 
 class Guard:
-    """An application that refuses everybody without access."""
+    """An application that refuses everybody without access.
+
+    strangers: what closes each connection that has not shown the token yet, by its client, the oldest first.
+    """
 
     def __init__(self, inner: ASGIApp, *, token: str, host: str, port: int) -> None:
         self.inner, self.token = inner, token
         self.hosts, self.cookie = known_hosts(host, port), cookie_name(port)
+        self.strangers: dict[Any, Callable[[], None]] = {}
+        self._requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -115,7 +122,12 @@ class Guard:
             return
         kept = {"set-cookie": f"{self.cookie}={self.token}; HttpOnly; Path=/; SameSite=strict"}
         more = kept if scope["path"] == "/" else {}
-        await self.inner(scope, _limited(receive, largest_body(scope["path"])), _with_headers(send, HEADERS | more))
+        receive, send = _limited(receive, largest_body(scope["path"])), _with_headers(send, HEADERS | more)
+        self._requests += 1
+        try:
+            await self.inner(scope, receive, send)
+        finally:
+            self._requests -= 1
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = _single(scope["headers"])
@@ -130,6 +142,9 @@ class Guard:
             return 403, "another page may not ask"
         if not self._has_token(scope, headers):
             return 401, "the token is missing or wrong: open the address that looprop serve printed"
+        self.strangers.pop(scope["client"], None)
+        if self._requests >= MOST_REQUESTS:
+            return 503, "too many requests at once: try again in a moment"
         if scope["method"] == "POST" and headers.get("content-type", "").split(";")[0].strip() != "application/json":
             return 415, "a question must be JSON"
         length = headers.get("content-length", "0")

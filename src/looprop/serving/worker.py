@@ -44,7 +44,7 @@ class Stopped(BaseException):
 
 
 @dataclass(eq=False)
-class Job:
+class QueuedJob:
     """Steps to compute. turn: its place among the jobs of its level, renewed with every step."""
 
     steps: Iterator[Any]
@@ -53,16 +53,16 @@ class Job:
     stopped: bool = False
 
 
-class Worker:
+class QueueWorker:
     """Runs jobs, one at a time. rows: how many inputs were run through models so far, by level."""
 
     def __init__(self) -> None:
         self.rows = dict.fromkeys(Level, 0)
         self._pool = ThreadPoolExecutor(MOST_WAITING + 2, thread_name_prefix="looprop-worker")
         self._changed = threading.Condition()
-        self._jobs: set[Job] = set()
-        self._line: set[Job] = set()  # jobs with a step to compute; the others wait for their reader
-        self._computing: Job | None = None
+        self._jobs: set[QueuedJob] = set()
+        self._line: set[QueuedJob] = set()  # jobs with a step to compute; the others wait for their reader
+        self._computing: QueuedJob | None = None
         self._turns = itertools.count()
         self._here = threading.local()  # job: of this thread
         self._ending = False
@@ -92,7 +92,7 @@ class Worker:
 
         progress: returns how far the job is, None for nothing new; called after every half second without a result.
         """
-        job = Job(steps, level)
+        job = QueuedJob(steps, level)
         with self._changed:
             if self._ending or len(self._jobs) - (self._computing is not None) >= MOST_WAITING:
                 raise Busy
@@ -116,13 +116,13 @@ class Worker:
             if step is not None:
                 step.cancel()
 
-    def _begin_step(self, job: Job) -> asyncio.Future[Any]:
+    def _begin_step(self, job: QueuedJob) -> asyncio.Future[Any]:
         with self._changed:
             job.turn = next(self._turns)
             self._line.add(job)
         return asyncio.get_running_loop().run_in_executor(self._pool, self._step, job)
 
-    def _step(self, job: Job) -> Any:
+    def _step(self, job: QueuedJob) -> Any:
         """One step of a job, in a thread of the pool; `_END` after the last."""
         self._here.job = job
         try:
@@ -144,12 +144,12 @@ class Worker:
 
         rows: how many inputs are about to be run.
         """
-        job: Job | None = getattr(self._here, "job", None)
+        job: QueuedJob | None = getattr(self._here, "job", None)
         if job is not None:
             self.rows[job.level] += rows
             self._await_turn(job)
 
-    def _await_turn(self, job: Job) -> None:
+    def _await_turn(self, job: QueuedJob) -> None:
         """Return when a job is the first in line and no other computes."""
         with self._changed:
             if self._computing is job and not self._is_next(job):
@@ -160,7 +160,7 @@ class Worker:
                 raise Stopped
             self._computing = job
 
-    def _is_next(self, job: Job) -> bool:
+    def _is_next(self, job: QueuedJob) -> bool:
         """Whether a job is to go on: to compute, or to stop."""
         if job.stopped or self._computing not in (None, job):
             return job.stopped

@@ -14,9 +14,10 @@ from typing import Any
 
 from looprop.errors import ClusterError, InputError, ShardError
 from looprop.running.provenance import versions
+from looprop.running.ray.apart import apart
 from looprop.running.ray.connecting import BASE_MEMORY, WorkerSize, check_address, connected, import_ray, rooms
 from looprop.running.ray.shards import ATTEMPTS, Shard, Shards, said
-from looprop.running.ray.workers import Parcel, ShardOutcome, Worker, pack_work
+from looprop.running.ray.workers import Parcel, ShardOutcome, ShardWorker, pack_work
 
 
 @dataclass
@@ -61,10 +62,13 @@ class Tally:
 
 @dataclass
 class Accounts:
-    """What all workers did, living and dead. lost: how many shards went down with their worker."""
+    """What all workers did, living and dead. lost: how many shards went down with their worker. failed: see
+    `Shards`.
+    """
 
     tallies: list[Tally] = field(default_factory=list)
     lost: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
     started: float = field(default_factory=lambda: time.monotonic())
 
     def welcome(self, place: dict[str, Any]) -> Tally:
@@ -146,16 +150,13 @@ class RayRun:
         """Results as they arrive, shard by shard."""
         if not self._items:
             return
-        parcel = pack_work(self._work)
-        shards = Shards(self._items, longest=parcel.longest)
-        with connected(self._engine.address) as ray:
-            dispatch = _Dispatch(ray, self._engine, parcel, shards, self.accounts)
-            try:
-                yield from dispatch.run()
-            finally:
-                dispatch.close()
-        if shards.failed:
-            raise ShardError(shards.failed, attempts=ATTEMPTS)
+        given = self._engine, pack_work(self._work), self._items
+        # Who is connected already stays so.
+        for results, self.accounts in drive(*given) if import_ray().is_initialized() else apart(drive, *given):
+            if results:
+                yield results
+        if failed := self.accounts.failed:
+            raise ShardError(failed, attempts=ATTEMPTS)
 
     def status(self) -> str:
         """Workers and what each does per second."""
@@ -164,6 +165,20 @@ class RayRun:
     def account(self) -> dict[str, Any]:
         """Machines, workers and their time, for the manifest."""
         return self.accounts.to_dict()
+
+
+def drive(engine: RayEngine, parcel: Parcel, items: list[Any]) -> Iterator[tuple[list[Any], Accounts]]:
+    """Results as they arrive, with the accounts so far."""
+    shards = Shards(items, longest=parcel.longest)
+    accounts = Accounts(failed=shards.failed)
+    with connected(engine.address) as ray:
+        dispatch = _Dispatch(ray, engine, parcel, shards, accounts)
+        try:
+            for results in dispatch.run():
+                yield results, accounts
+        finally:
+            dispatch.close()
+    yield [], accounts
 
 
 @dataclass(eq=False)
@@ -235,7 +250,7 @@ class _Dispatch:
                 "memory": self.size.memory,
                 "max_restarts": 0,
             }
-            actor = self.ray.remote(Worker).options(**options).remote(self.engine.threads)
+            actor = self.ray.remote(ShardWorker).options(**options).remote(self.engine.threads)
             self.hands.append(_Hand(actor, actor.prepare.remote(self.parcel, versions(), self.size.gpus > 0)))
 
     def _receive(self, hand: _Hand, promise: Any) -> list[Any]:

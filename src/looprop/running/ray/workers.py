@@ -136,7 +136,7 @@ class ShardOutcome:
     cpu: float = 0.0
 
 
-class Worker:
+class ShardWorker:
     """Computes shards, one after the other."""
 
     def __init__(self, threads: int) -> None:
