@@ -92,8 +92,8 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
 
 
 def check_carried(subject: Subject, intact: FirstOrder, values: Tensor, rows: list[Tensor], member: Tensor) -> None:
-    """Raise `Disagreement` where rows that hold the read-out do not give the model's own answer with nothing removed, or,
-    where all rows were carried, a variant not what plain masking gives.
+    """Raise `Disagreement` where rows that hold the read-out do not give the model's own answer with nothing removed,
+    or, where all rows were carried, a variant not what plain masking gives.
     """
     read = torch.tensor([0] if subject.answer_rows.everything else subject.rows_read, device=member.device)
     own = float(exact_rows(subject, intact, [read], torch.zeros_like(member[:1]))[0])
