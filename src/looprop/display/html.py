@@ -30,8 +30,8 @@ def escape(text: str) -> str:
 def style() -> str:
     text = asset("looprop.css")
     for name, scale in (("light", LIGHT), ("dark", DARK)):
-        for part in ("negative", "zero", "positive", "text"):
-            text = text.replace(f"@{name}.{part}@", getattr(scale, part))
+        for part, colour in vars(scale).items():
+            text = text.replace(f"@{name}.{part}@", colour)
     return text
 
 

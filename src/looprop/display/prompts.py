@@ -7,7 +7,7 @@ Without its script the page shows the whole answer.
 import html
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import NamedTuple
@@ -283,14 +283,9 @@ def _ranked(view: PromptView, index: int, score: float, scale: float, *, hidden:
 def _data(view: PromptView) -> str:
     """The numbers that the script needs: no text of anybody's is among them."""
 
-    def known(value: float) -> float | None:
-        return float(f"{value:.6g}") if math.isfinite(value) else None
+    def known(values: Iterable[float]) -> list[float | None]:
+        return [float(f"{value:.6g}") if math.isfinite(value) else None for value in values]
 
-    numbers = {
-        "scores": [[known(value) for value in row] for row in view.scores],
-        "logprobs": [known(token.logprob) for token in view.answer],
-        "effects": view.effects,
-        "shown": SHOWN,
-        "unlikely": UNLIKELY,
-    }
+    scores, logprobs = [known(row) for row in view.scores], known(token.logprob for token in view.answer)
+    numbers = {"scores": scores, "logprobs": logprobs, "effects": view.effects, "shown": SHOWN, "unlikely": UNLIKELY}
     return f'<script type="application/json" id="matrix">{json.dumps(numbers, allow_nan=False)}</script>'

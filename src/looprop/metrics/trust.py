@@ -5,16 +5,14 @@ the scores, centred and scaled to size 1, and y leave-one-out,
 
     y_i = mean + slope x_i + e_i,    e_i of variance  spread^2 (0.1 + |x_i|)^(2 power) / its mean,
 
-is fitted to the true values by Bayes' rule, under a prior that is the same for all models, methods and texts: mean of
-variance spread^2 / 2, slope of variance spread^2 / 0.03, every power among 0, 1/4, 1/2, 3/4 and 1 as likely as another.
-The posterior says how leave-one-out of the others may be (with Student's tails, 4 degrees of freedom, as effects have
-outliers), each draw of it gives an r, and their quantiles give the estimate and its interval. Nothing is left to
-predict where all values are known: then r is exact.
+is fitted to the true values by Bayes' rule, under one prior for all models, methods and texts: mean of variance
+spread^2 / 2, slope of variance spread^2 / 0.03, every power among 0, 1/4, 1/2, 3/4 and 1 as likely as another. Each
+draw of the posterior (with Student's tails, 4 degrees of freedom, as effects have outliers) gives an r, and their
+quantiles the estimate and its interval. Where all values are known, r is exact.
 
-Features that stand apart (the read-out, an attention sink) say nothing about the others: their true values enter r, but
-not the fit. The posterior is a little too sure of itself, as effects are no straight line: intervals are stretched by
-`STRETCH` on Fisher's scale. Prior and stretch were chosen on one half of the examples of four runs and are measured on
-the other (docs/trust.md).
+Features that stand apart (the read-out, an attention sink) enter r, but not the fit. As effects are no straight line,
+intervals are stretched by `STRETCH` on Fisher's scale. Prior and stretch were chosen on one half of the examples of
+four runs and are measured on the other (docs/trust.md).
 """
 
 import math

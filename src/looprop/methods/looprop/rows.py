@@ -92,10 +92,8 @@ def _agrees(subject: Subject, intact: FirstOrder) -> bool:
 
 
 def check_carried(subject: Subject, intact: FirstOrder, values: Tensor, rows: list[Tensor], member: Tensor) -> None:
-    """Raise `Disagreement` where carried rows cannot be right on this input.
-
-    With nothing removed, rows that hold the read-out must give the model's own answer. Of variants all of whose rows
-    were carried one is also computed by plain masking.
+    """Raise `Disagreement` where rows that hold the read-out do not give the model's own answer with nothing removed,
+    or, where all rows were carried, a variant not what plain masking gives.
     """
     read = torch.tensor([0] if subject.answer_rows.everything else subject.rows_read, device=member.device)
     own = float(exact_rows(subject, intact, [read], torch.zeros_like(member[:1]))[0])
@@ -134,9 +132,8 @@ def choose_rows(subject: Subject, size: Tensor, member: Tensor, total: int) -> l
 
 
 def whole_variants(member: Tensor, read: list[int]) -> list[Tensor]:
-    """All rows of a decoder that feel a removal: those after its first token that are not its own, and the read-out.
-
-    member: (F, T). A variant that is carried in these rows is leave-one-out.
+    """All rows of a decoder that feel a removal, which carried give leave-one-out: those after its first token that are
+    not its own, and the read-out. member: (F, T).
     """
     places = torch.arange(member.shape[1], device=member.device)
     later = (places[None] > member.int().argmax(1)[:, None]) & ~member

@@ -35,12 +35,12 @@ class AttentionMethod(Method):
     inputs = ("text", "image")
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        return [self._attribute(subject) for subject in subjects]
-
-    def _attribute(self, subject: Subject) -> Attribution:
-        check_tokens(subject, self.name, ": its attention maps are of two sequences and no chain")
-        scores = read_rows(subject, self.flow(subject)).double().cpu().numpy()
-        return Attribution(subject.group(scores), cost=self.passes(subject))
+        found = []
+        for subject in subjects:
+            check_tokens(subject, self.name, ": its attention maps are of two sequences and no chain")
+            scores = read_rows(subject, self.flow(subject)).double().cpu().numpy()
+            found.append(Attribution(subject.group(scores), cost=self.passes(subject)))
+        return found
 
     @abstractmethod
     def flow(self, subject: Subject) -> Tensor:

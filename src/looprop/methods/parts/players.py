@@ -42,10 +42,7 @@ def check_game_options(keep: Keep, removal: str | None) -> Keep:
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """The features of a subject that play, and the set function that values sets of them.
-
-    players: their numbers. stays: the numbers of the others.
-    """
+    """The features of a subject that play, by number, those that stay, and the set function that values sets."""
 
     value: SetFunction
     players: NDArray[np.int64]
@@ -134,9 +131,8 @@ def named_features(subject: Subject, keep: Keep) -> list[int]:
 
 
 class GameMethod(Method):
-    """The base of methods that ask what sets of features are worth.
-
-    keep: what always stays beside what the tokenizer added. removal: how features are removed.
+    """The base of methods that ask what sets of features are worth. keep: what always stays beside what the tokenizer
+    added. removal: how features are removed.
     """
 
     text_options = frozenset({"keep"})
