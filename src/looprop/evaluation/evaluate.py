@@ -165,7 +165,9 @@ def _measured(
     about: dict[str, Any] = {"model": name, "setup": setup.to_dict(), "removals": _removals(m, setup)}
     with shown_by(progress, title, len(tasks)) as advance, ExitStack() as stack:
         store = None if keep is None else stack.enter_context(_open_kept(keep, m, tasks, setup))
-        found = {} if store is None else {example: store.rows([example]) for example in store.where}
+        found = (
+            {} if store is None else {example: store.rows([example]) for example in store.where.keys() - store.failed}
+        )
         before, gathering = set(found), stack.enter_context(Gathering(store))
         if before:
             advance("going on", len(before))
@@ -183,7 +185,7 @@ def _measured(
             found |= {
                 task.id: failed_rows(task, setup, error.failed[task.id]) for task in tasks if task.id in error.failed
             }
-    if isinstance(results, Sharded):
+    if isinstance(results, Sharded) and left:
         about["engine"] = results.account()
     found = {task.id: found[task.id] for task in tasks}
     ordered = [row for rows in found.values() for row in rows]
