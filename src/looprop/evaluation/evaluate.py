@@ -165,9 +165,9 @@ def _measured(
     about: dict[str, Any] = {"model": name, "setup": setup.to_dict(), "removals": _removals(m, setup)}
     with shown_by(progress, title, len(tasks)) as advance, ExitStack() as stack:
         store = None if keep is None else stack.enter_context(_open_kept(keep, m, tasks, setup))
-        found = (
-            {} if store is None else {example: store.rows([example]) for example in store.where.keys() - store.failed}
-        )
+        found: dict[str, list[Row]] = {}
+        for row in () if store is None else store.rows(store.where.keys() - store.failed):
+            found.setdefault(row["example"], []).append(row)
         before, gathering = set(found), stack.enter_context(Gathering(store))
         if before:
             advance("going on", len(before))
