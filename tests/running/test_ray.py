@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from evaluation.tiny import TEXTS, many_tasks, save_tiny, tiny_model, tiny_token
 from looprop.auditing.audit import audit
 from looprop.cli.main import app
 from looprop.errors import ClusterError, ShardError
-from looprop.evaluation import Evaluation
 from looprop.evaluation.evaluate import evaluate
 from looprop.models.loading import load_adapter
 from looprop.running.engines import get_engine
@@ -29,11 +27,9 @@ from looprop.running.missing import run_missing
 from looprop.running.parts import Row
 from looprop.running.ray import connecting
 from looprop.running.ray.engine import RayEngine
-from looprop.running.ray.shards import Shards
 from looprop.running.store import open_store, read_store
 from looprop.study import read_run, reproduce
 from looprop.workbench import load
-from running.processes import below, drivers, kill_node, kill_worker
 from running.slow_work import computed, slow_work
 from study.own_kind import write_own_kind
 
@@ -201,99 +197,6 @@ def test_the_driver_killed_and_started_again_computes_no_finished_shard_twice(
     times = computed(tmp_path)
     assert {times[example] for example in finished} == {1}
     assert set(times) == {task.id for task in many_tasks(COUNT)}
-
-
-def accidents(*kills: Callable[[], object]) -> Callable[[], None]:
-    """To be called after each example: one of these happens after every fourth."""
-    left, count = list(kills), 0
-
-    def done() -> None:
-        nonlocal count
-        count += 1
-        if left and count % 4 == 0:
-            left.pop(0)()
-
-    return done
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_evaluate_goes_on_with_the_same_command_after_a_worker_and_a_node_died(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_worker_niceness", "0")
-    texts = tmp_path / "texts.txt"
-    texts.write_text("\n".join(8 * f"{a} but {b} " for a in TEXTS for b in TEXTS), encoding="utf-8")
-    command = ["evaluate", str(texts), "--model", str(model), "--method", "loo", "--method", "cp-lrp", "--out"]
-    assert CliRunner().invoke(app, [*command, str(tmp_path / "here")]).exit_code == 0
-    command += [str(tmp_path / "there"), "--engine", "ray", "--address", "local", "--workers", "1"]
-    done = accidents(kill_worker, kill_node)
-
-    @contextmanager
-    def watched(*_: Any) -> Iterator[Any]:
-        yield lambda note="", count=1: done()
-
-    with monkeypatch.context() as patch:
-        patch.setattr("looprop.evaluation.evaluate.shown_by", watched)
-        result = CliRunner().invoke(app, command)
-    assert result.exit_code == 1
-    assert "a node died" in result.output
-    assert "Give the same command again" in result.output
-    assert not drivers()
-    (kept,) = (tmp_path / "there.unfinished").iterdir()
-    finished = read_store(kept).where
-    assert 8 <= len(finished) < len(TEXTS) ** 2
-    started: list[str] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "looprop.running.ray.engine.Shards",
-            lambda items, **options: (started.extend(task.id for task in items), Shards(items, **options))[1],
-        )
-        patch.setattr("looprop.running.ray.engine.apart", lambda drive, *given: drive(*given))
-        result = CliRunner().invoke(app, command)
-    assert result.exit_code == 0, result.output
-    assert not {*started} & {*finished}, "what was done is not computed again"
-    here, there = (Evaluation.load(tmp_path / name) for name in ("here", "there"))
-    assert plain(there.rows) == plain(here.rows)
-    assert there.frames.keys() == here.frames.keys()
-    assert not (tmp_path / "there.unfinished").exists()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_a_run_goes_on_after_its_only_node_died(
-    model: Path, local: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_worker_niceness", "0")
-    done = accidents(kill_node)
-
-    def engine(work: Any, items: Any) -> Iterator[Any]:
-        for result in RayEngine("local", workers=1)(work, items):
-            yield result
-            done()
-
-    with pytest.raises(ClusterError, match="a node died"):
-        work_through(load_adapter(model), tmp_path, engine, seconds=0.3)
-    finished = read_store(tmp_path / "run").where
-    assert 4 <= len(finished) < COUNT
-    assert plain(work_through(load_adapter(model), tmp_path, "local")) == local
-    assert {computed(tmp_path)[example] for example in finished} == {1}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_nothing_outlives_a_process_that_was_killed(tmp_path: Path) -> None:
-    script = (
-        "import os; from looprop.running.ray.engine import RayEngine\n"
-        "for name in RayEngine('local', workers=1)(os.path.basename, ['a/b'] * 10_000): print(name, flush=True)"
-    )
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as asking:
-        assert asking.stdout is not None
-        assert asking.stdout.readline() == "b\n"
-        started = below(asking.pid)
-        assert any("raylet" in words for words in started.values())
-        asking.kill()
-    end = time.monotonic() + 120  # a few seconds on a quiet machine
-    while alive := [number for number in started if Path(f"/proc/{number}/exe").exists()]:
-        assert time.monotonic() < end, [started[number] for number in alive]
-        time.sleep(0.1)
 
 
 def test_what_fails_three_times_is_reported_and_only_that_is_tried_again(cluster: Any, tmp_path: Path) -> None:

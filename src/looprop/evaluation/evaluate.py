@@ -2,7 +2,6 @@
 method said of each text.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -31,7 +30,7 @@ from looprop.progress import Advance, shown_by
 from looprop.result.explanation import Explanation, Explanations
 from looprop.running.engines import Engine, Sharded, get_engine
 from looprop.running.manifest import NUMERICS
-from looprop.running.missing import SECONDS, check_ids
+from looprop.running.missing import Gathering, check_ids
 from looprop.running.model_identity import model_identity
 from looprop.running.parts import Row
 from looprop.running.provenance import fingerprint
@@ -166,8 +165,10 @@ def _measured(
     about: dict[str, Any] = {"model": name, "setup": setup.to_dict(), "removals": _removals(m, setup)}
     with shown_by(progress, title, len(tasks)) as advance, ExitStack() as stack:
         store = None if keep is None else stack.enter_context(_open_kept(keep, m, tasks, setup))
-        found = {} if store is None else {example: store.rows([example]) for example in store.where}
-        before, new, last = set(found), list[Row](), time.monotonic()
+        found: dict[str, list[Row]] = {}
+        for row in () if store is None else store.rows(store.where.keys() - store.failed):
+            found.setdefault(row["example"], []).append(row)
+        before, gathering = set(found), stack.enter_context(Gathering(store))
         if before:
             advance("going on", len(before))
         left = [task for task in tasks if task.id not in before]
@@ -176,10 +177,7 @@ def _measured(
             for rows, frame in results:
                 example = rows[0]["example"]
                 found[example] = rows
-                new += rows
-                if store is not None and time.monotonic() - last >= SECONDS:
-                    store.add(new)
-                    new, last = [], time.monotonic()
+                gathering.add(rows)
                 frames |= {} if frame is None else {example: frame}
                 frames = _most_disputed(frames, found, setup) if len(frames) > 2 * SHOWN else frames
                 advance(results.status() if isinstance(results, Sharded) else "")
@@ -187,10 +185,7 @@ def _measured(
             found |= {
                 task.id: failed_rows(task, setup, error.failed[task.id]) for task in tasks if task.id in error.failed
             }
-        finally:
-            if store is not None:
-                store.add(new)
-    if isinstance(results, Sharded):
+    if isinstance(results, Sharded) and left:
         about["engine"] = results.account()
     found = {task.id: found[task.id] for task in tasks}
     ordered = [row for rows in found.values() for row in rows]

@@ -2,10 +2,10 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from looprop.errors import DataError, LoopropError, ShardError
 from looprop.progress import Advance, progress_bar
@@ -82,14 +82,13 @@ def run_missing(
     with progress_bar(title, len(tasks), done=len(tasks) - len(missing), show=progress) as advance:
         # Others try an example again, on another machine; here it would fail again.
         results = chosen(partial(_carefully, work) if chosen is map else work, missing)
-        parts = (
-            _shards(results, advance)
-            if isinstance(results, Sharded)
-            else _gathered(results, advance, examples, seconds)
-        )
         try:
-            for rows in parts:
-                store.add(rows)
+            if isinstance(results, Sharded):
+                for shard in results.batches():  # a part at once: what arrived is never computed again
+                    store.add([row for rows in shard for row in rows])
+                    advance(results.status(), len(shard))
+            else:
+                _gather(results, Gathering(store, examples, seconds), advance)
         except ShardError as error:
             failed = error
     if isinstance(results, Sharded) and missing:
@@ -102,34 +101,43 @@ def run_missing(
     store.compact(task.id for task in tasks)
 
 
-def _shards(results: Sharded, advance: Advance) -> Iterator[list[Row]]:
-    """One part per shard, at once: what arrived is never computed again."""
-    for shard in results.batches():
-        yield [row for rows in shard for row in rows]
-        advance(results.status(), len(shard))
+class Gathering:
+    """Rows on their way into a store, which get parts of some examples, or of some seconds; leaving the block keeps the
+    rest, whatever ends it. Without a store nothing is kept.
+    """
+
+    def __init__(self, store: Store | None, examples: int = EXAMPLES, seconds: float = SECONDS) -> None:
+        self._store, self._examples, self._seconds = store, examples, seconds
+        self._rows: list[Row] = []
+        self._count, self._last = 0, time.monotonic()
+
+    def add(self, rows: list[Row]) -> None:
+        """The rows of one example."""
+        self._rows, self._count = [*self._rows, *rows], self._count + 1
+        if self._count >= self._examples or time.monotonic() - self._last >= self._seconds:
+            self._keep()
+
+    def _keep(self) -> None:
+        rows, self._rows, self._count = self._rows, [], 0
+        if self._store is not None:
+            self._store.add(rows)
+        self._last = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._keep()
 
 
-def _gathered(
-    results: Iterable[list[Row] | _Failed], advance: Advance, examples: int, seconds: float
-) -> Iterator[list[Row]]:
-    """Results gathered into parts; what was computed before an interruption is handed out before it goes on its way."""
-    pending: list[Row] = []
+def _gather(results: Iterable[list[Row] | _Failed], gathering: Gathering, advance: Advance) -> None:
     failed: dict[str, str] = {}
-    count, last = 0, time.monotonic()
-    try:
+    with gathering:
         for rows in results:
             advance()
             if isinstance(rows, _Failed):
                 failed[rows.id] = rows.error
-                continue
-            pending, count = [*pending, *rows], count + 1
-            if count >= examples or time.monotonic() - last >= seconds:
-                whole, pending, count = pending, [], 0
-                yield whole
-                last = time.monotonic()
-    except (Exception, KeyboardInterrupt):
-        yield pending
-        raise
-    yield pending
+            else:
+                gathering.add(rows)
     if failed:
         raise ShardError(failed, attempts=1)
