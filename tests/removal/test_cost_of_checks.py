@@ -2,6 +2,7 @@
 
 import random
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -10,7 +11,10 @@ import torch
 
 import looprop
 from looprop.errors import ModelError
+from looprop.measure import ask
+from looprop.methods import make_method
 from looprop.models.heads.text_classifier import TextClassifier
+from looprop.removal.trust import allowed_error
 from looprop.workbench import Workbench
 from tiny import tiny_classifier
 
@@ -61,21 +65,36 @@ def test_checks_add_a_tenth_to_short_texts_and_a_twentieth_to_longer_ones(
     assert alone < checked <= (1 + most) * alone
 
 
+def test_the_time_of_checks_is_not_the_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that stands still, but for one second inside of a check."""
+    bench, clock = encoder(), [0.0]
+    still = SimpleNamespace(perf_counter=lambda: clock[0])
+    monkeypatch.setattr("looprop.measure.time", still)
+    monkeypatch.setattr("looprop.removal.trust.time", still)
+
+    def slow(*given: Any) -> float:
+        clock[0] += 1.0
+        return allowed_error(*given)
+
+    monkeypatch.setattr("looprop.removal.controls.allowed_error", slow)
+    (found,) = ask(make_method("loo"), [bench.subject("a good film of many words")])
+    assert clock[0] >= 1
+    assert (found.seconds, found.checks.seconds) == (0.0, clock[0])
+
+
 def test_refresh_is_for_what_cannot_be_seen() -> None:
     bench = encoder()
     before, weight = bench.subject("a good film"), bench.model.bert.encoder.layer[0].output.dense.weight
-    looprop.methods.make_method("loo").attribute([before])
+    make_method("loo").attribute([before])
     flat = weight.data.numpy().reshape(-1)
     step = (flat.size - 1) // 15  # every so many values are looked at
     flat[step // 2] += 3.0
-    looprop.methods.make_method("loo").attribute([before.alone()])  # not seen: what docs/what-is-checked.md says
+    make_method("loo").attribute([before.alone()])  # not seen: what docs/what-is-checked.md says
     bench.refresh()
     with pytest.raises(ModelError, match="has changed"):
-        looprop.methods.make_method("loo").attribute([before])
+        make_method("loo").attribute([before])
     again = bench.explain("a good film", "loo")
     inputs = bench.tokenizer("a good film", return_tensors="pt")
     with torch.no_grad():
         logits = bench.model(**inputs).logits[0]
     assert again.output == pytest.approx(float(logits.max()), rel=1e-5)
-
-
