@@ -142,18 +142,6 @@ def show_audit(result: "Audit", *, no_color: bool) -> None:
     if lines:
         _show_table(console, heading, ["method", "1/3", "2/3", "all"], lines)
     console.print()
-    _show_attempts(result, console)
-
-
-def _show_table(console: "Console", heading: str, columns: list[str], lines: list[list[str]]) -> None:
-    from looprop.display.terminal import table
-
-    console.print()
-    console.print(heading, style="bold", markup=False)
-    console.print(table(columns, lines, numeric=frozenset(range(1, len(columns)))))
-
-
-def _show_attempts(result: "Audit", console: "Console") -> None:
     for attempt in result.attempts:
         if attempt.status == "refused":
             console.print(f"refused: {attempt.rewrite}: {attempt.reason}", markup=False)
@@ -164,3 +152,11 @@ def _show_attempts(result: "Audit", console: "Console") -> None:
         if attempt.unsupported:
             more = f" (and {len(attempt.unsupported) - 1} more)" if len(attempt.unsupported) > 1 else ""
             console.print(f"left alone by {attempt.rewrite}: {attempt.unsupported[0]}{more}", style="dim", markup=False)
+
+
+def _show_table(console: "Console", heading: str, columns: list[str], lines: list[list[str]]) -> None:
+    from looprop.display.terminal import table
+
+    console.print()
+    console.print(heading, style="bold", markup=False)
+    console.print(table(columns, lines, numeric=frozenset(range(1, len(columns)))))

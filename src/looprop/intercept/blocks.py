@@ -99,7 +99,9 @@ def blocks_of(model: nn.Module) -> Iterator[list[BlockCall]]:
         if get_ident() != thread:
             return
         began, out = open_calls.pop(), stream_of(output)
-        stream = _stream_place(args, kwargs)
+        places: Iterator[tuple[Any, Any]] = iter([*enumerate(args), *kwargs.items()])
+        # Where the first tensor (1, T, D) stands.
+        stream = next((i for i, v in places if isinstance(v, Tensor) and v.dim() == 3 and v.is_floating_point()), None)
         if sites.met - began != 1 or stream is None or not isinstance(out, Tensor):
             return
         given = args[stream] if isinstance(stream, int) else kwargs[stream]
@@ -120,9 +122,3 @@ def blocks_of(model: nn.Module) -> Iterator[list[BlockCall]]:
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _stream_place(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str | None:
-    """Where the first tensor (1, T, D) stands."""
-    places: Iterator[tuple[int | str, Any]] = iter([*enumerate(args), *kwargs.items()])
-    return next((at for at, v in places if isinstance(v, Tensor) and v.dim() == 3 and v.is_floating_point()), None)

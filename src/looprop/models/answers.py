@@ -167,7 +167,8 @@ def answer_to(
     scores = resolved.prediction.logits[:-1].log_softmax(-1)  # (N, V)
     own = scores.gather(1, torch.tensor(ids, device=scores.device)[:, None])[:, 0].tolist()
     best = scores.topk(min(ALTERNATIVES, scores.shape[1]), dim=1)
-    words = [[token_text(adapter.tokenizer, i) for i in row] for row in best.indices.tolist()]
+    words = ([token_text(adapter.tokenizer, i) for i in row] for row in best.indices.tolist())
+    likeliest = zip(words, best.values.tolist(), strict=True)
     return Answer(
         adapter=adapter,
         encoded=encoded,
@@ -176,9 +177,7 @@ def answer_to(
         tokens=tokens,
         offsets=offsets,
         logprobs=tuple(own),
-        alternatives=tuple(
-            tuple(zip(names, values, strict=True)) for names, values in zip(words, best.values.tolist(), strict=True)
-        ),
+        alternatives=tuple(tuple(zip(names, values, strict=True)) for names, values in likeliest),
         end=end,
         part=(0, len(ids)),
         generated=given is None,

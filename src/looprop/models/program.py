@@ -36,7 +36,10 @@ def program_of(adapter: Adapter, encoded: Encoded, *, sites: int, read: list[int
     length = adapter.leading_positions(encoded) + len(encoded)
     try:
         seen = _look_on(adapter, encoded, length, positions)
-        hidden = sites and len(read) < length and not _reads_only(adapter, encoded, sites, read, positions)
+        hidden = False
+        if sites and len(read) < length:
+            with torch.no_grad(), adapter.evaluating(), PoisonMode(sites, read):
+                hidden = not torch.isfinite(adapter.logits(encoded.inputs, positions=positions)).all()
     except Exception:  # a model that cannot be looked at in this way is not known to be simple
         return Program(decides=True, reads_ids=True)
     return Program(seen.decides or bool(hidden), seen.reads_ids)
@@ -66,9 +69,3 @@ def values_leave(adapter: Adapter, encoded: Encoded, *, positions: int = 1) -> b
         return _look_on(adapter, encoded, adapter.leading_positions(encoded) + len(encoded), positions).leaves
     except Exception:  # a model that cannot be looked at in this way: its batches are compared when they run
         return False
-
-
-@torch.no_grad()
-def _reads_only(adapter: Adapter, encoded: Encoded, sites: int, read: list[int], positions: int) -> bool:
-    with adapter.evaluating(), PoisonMode(sites, read):
-        return bool(torch.isfinite(adapter.logits(encoded.inputs, positions=positions)).all())

@@ -34,7 +34,7 @@ Weights = Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Head:
+class CircuitHead:
     """One attention head. score of a key = sum over pairs of (asks . row of the query) (finds . row of the key).
 
     copies: what is read off the rows that it looks at. writes: the feature that gets it.
@@ -66,7 +66,7 @@ class Circuit:
     """
 
     words: Mapping[str, Weights]
-    layers: tuple[Sequence[Head | Neuron], ...]
+    layers: tuple[Sequence[CircuitHead | Neuron], ...]
     sides: tuple[str, ...] = (ANSWER,)
 
     @property
@@ -74,7 +74,7 @@ class Circuit:
         """The dimensions of the stream."""
         named = [feature for weights in self.words.values() for feature in weights]
         for part in chain(*self.layers):
-            named += [part.writes] if isinstance(part, Head) else part.writes
+            named += [part.writes] if isinstance(part, CircuitHead) else part.writes
         return tuple(dict.fromkeys((CLS, WORD, *named, *self.sides, *map(position, range(LENGTH)))))
 
 
@@ -125,9 +125,9 @@ class HandSetTransformer(nn.Module):
 
 
 class _BlockModule(nn.Module):
-    def __init__(self, parts: Sequence[Head | Neuron], features: Sequence[str]) -> None:
+    def __init__(self, parts: Sequence[CircuitHead | Neuron], features: Sequence[str]) -> None:
         super().__init__()
-        heads = [part for part in parts if isinstance(part, Head)]
+        heads = [part for part in parts if isinstance(part, CircuitHead)]
         neurons = [part for part in parts if isinstance(part, Neuron)]
         self.heads, self.width = len(heads), max(len(head.asks) for head in heads)
         self.query = _linear(self._padded([head.asks for head in heads]), features)
@@ -187,12 +187,12 @@ def seen(word: str) -> str:
     return f"{word} was seen"
 
 
-def _finds(feature: str, writes: str) -> Head:
+def _finds(feature: str, writes: str) -> CircuitHead:
     """Is there a word with this feature? Above [CLS] what has it, below what has not."""
-    return Head(asks=({CLS: SHARP},), finds=({feature: 2.0, WORD: -1.0},), copies={feature: 1.0}, writes=writes)
+    return CircuitHead(asks=({CLS: SHARP},), finds=({feature: 2.0, WORD: -1.0},), copies={feature: 1.0}, writes=writes)
 
 
-def _detectors(*words: str) -> tuple[Head, ...]:
+def _detectors(*words: str) -> tuple[CircuitHead, ...]:
     return tuple(_finds(word, seen(word)) for word in words)
 
 
@@ -226,14 +226,14 @@ CIRCUITS: dict[str, Circuit] = {
     # The needle draws all attention and says 1; where it is gone, the straw is looked at and says -1.
     "needle": Circuit(
         _own("needle", "straw"),
-        ([Head(({CLS: SHARP},), ({"needle": 1.0, CLS: -1.0},), {"needle": 1.0, "straw": -1.0}, ANSWER)],),
+        ([CircuitHead(({CLS: SHARP},), ({"needle": 1.0, CLS: -1.0},), {"needle": 1.0, "straw": -1.0}, ANSWER)],),
     ),
     # Flat attention takes the mean of the votes; normalised, only its sign is left.
     "majority": Circuit(
         {"yes": {"vote": 1.0}, "no": {"vote": -1.0}},
         (
             [
-                Head(({},), ({},), {"vote": 1.0}, "mean vote"),
+                CircuitHead(({},), ({},), {"vote": 1.0}, "mean vote"),
                 *(Neuron({"mean vote": sign}, {side: 1.0}) for side, sign in (("for", 1.0), ("against", -1.0))),
             ],
         ),
@@ -243,8 +243,8 @@ CIRCUITS: dict[str, Circuit] = {
     "copying": Circuit(
         {"colour": {"colour": 1.0}, "red": {"says": 1.0}, "blue": {"says": -1.0}},
         (
-            [Head((*_NEXT, _SINK), (*_THIS, {CLS: 1.0}), {"colour": 1.0}, "after colour")],
-            [Head(({CLS: SHARP},), ({"after colour": 2.0, WORD: -1.0},), {"says": 1.0}, ANSWER)],
+            [CircuitHead((*_NEXT, _SINK), (*_THIS, {CLS: 1.0}), {"colour": 1.0}, "after colour")],
+            [CircuitHead(({CLS: SHARP},), ({"after colour": 2.0, WORD: -1.0},), {"says": 1.0}, ANSWER)],
         ),
     ),
 }

@@ -116,7 +116,10 @@ class _Observer(InterceptMode):
         if name in PLAIN or name.startswith(("get:", "set:")):
             return out
         values = (*args, *kwargs.values())
-        reader, data = self._reader(name, values)
+        # The module that this call belongs to is known by the weight that it reads with.
+        place = 1 if name in ("linear", "batch_norm") else 2 if name == "addmm" else len(values)
+        owned = len(values) > place
+        reader, data = (self.owners.get(id(values[place])), values[place - 1]) if owned else (None, None)
         if reader is not None:
             self.observed.reads.setdefault(reader, set()).add(_source(data)[0])
         marked = [tensor for tensor in tensors_in(values) if _source(tensor)[0] is not None]
@@ -138,14 +141,6 @@ class _Observer(InterceptMode):
             setattr(out, _MARK, (source, "relu"))
         else:
             self.observed.uses[source].append(Use("other", name, None, through))
-
-    def _reader(self, name: str, values: tuple[Any, ...]) -> tuple[nn.Module | None, Any]:
-        """The module that this call belongs to, and the tensor that it reads."""
-        if name in ("linear", "batch_norm") and len(values) > 1:
-            return self.owners.get(id(values[1])), values[0]
-        if name == "addmm" and len(values) > 2:
-            return self.owners.get(id(values[2])), values[1]
-        return None, None
 
 
 def _source(value: Any) -> tuple[nn.Module | None, str]:

@@ -113,7 +113,10 @@ def measure_toy(spec: Spec, task: Task) -> list[Row]:
         subject = bind(adapter, x)
         output = subject.output
         scores[method] = make_method(method).attribute([subject])[0].scores
-    kept = conserved(toy)
+    # The relevance that enters the softmax rule at A and that which leaves it at Z, by the paper's equations.
+    value, logits = torch.tensor(toy.value, dtype=torch.float64), (toy.key * x)[None]  # (1, T)
+    weights, values = torch.softmax(logits, -1), (value * x + toy.bias)[:, None]
+    of_weights, _ = reference.attention_values(weights, values, weights @ values)
     return [
         {
             "example": task.id,
@@ -122,22 +125,13 @@ def measure_toy(spec: Spec, task: Task) -> list[Row]:
             "sum": float(scores[method].sum()),
             **{f"r to {name}": pearson(scores[method], scores[name]) for name in REFERENCES},
             **{f"error to {name}": float(abs(scores[method] - scores[name]).max()) for name in REFERENCES},
-            "softmax relevance in": kept[0],
-            "softmax relevance out": kept[1],
+            "softmax relevance in": float(of_weights.sum()),
+            "softmax relevance out": float(reference.softmax(logits, of_weights).sum()),
             "scores": scores[method].tolist(),
             "error": "",
         }
         for method in spec.methods
     ]
-
-
-def conserved(toy: Toy) -> tuple[float, float]:
-    """The relevance that enters the softmax rule at A and that which leaves it at Z, by the paper's equations."""
-    x, value = torch.tensor(toy.inputs, dtype=torch.float64), torch.tensor(toy.value, dtype=torch.float64)
-    logits = (toy.key * x)[None]  # (1, T)
-    weights, values = torch.softmax(logits, -1), (value * x + toy.bias)[:, None]
-    of_weights, _ = reference.attention_values(weights, values, weights @ values)
-    return float(of_weights.sum()), float(reference.softmax(logits, of_weights).sum())
 
 
 def _case_table(case: str, rows: Sequence[Row]) -> Grid:

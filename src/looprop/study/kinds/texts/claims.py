@@ -79,16 +79,11 @@ def _later_half(run: Run, metric: str, title: str) -> JudgedClaim:
     later, earlier = defined_mean(gains[half:], axis=0), defined_mean(gains[:half], axis=0)
     which = f"the later half of the layers ({half + 1} to {run.layers})"
     claim = f"the gains in {title} from single layers are larger in {which}"
-    return judge_difference(later - earlier, claim, _paper_halves(run, metric))
-
-
-def _paper_halves(run: Run, metric: str) -> str:
-    base = published("layers", run.data, ATTNLRP).get(metric)
-    if base is None:
-        return "–"
-    gains = [published("layers", run.data, only_layer(k))[metric] - base for k in range(1, PAPER_LAYERS + 1)]
-    half = PAPER_LAYERS // 2
-    return f"{np.mean(gains[half:]) - np.mean(gains[:half]):+.3f}"
+    paper, base = "–", published("layers", run.data, ATTNLRP).get(metric)
+    if base is not None:
+        printed = [published("layers", run.data, only_layer(k))[metric] - base for k in range(1, PAPER_LAYERS + 1)]
+        paper = f"{np.mean(printed[PAPER_LAYERS // 2 :]) - np.mean(printed[: PAPER_LAYERS // 2]):+.3f}"
+    return judge_difference(later - earlier, claim, paper)
 
 
 def _peaks(run: Run) -> JudgedClaim:

@@ -51,12 +51,10 @@ def layers_figure(runs: Sequence[Run]) -> Figure:
                 _layers_panel(grid[row][column], evaluation, run.layers, metric, title)
             grid[0][column].set_title(run.data_title, fontsize=11, parse_math=False)
         handles, labels = grid[0][0].get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside lower center", ncols=4 if len(runs) > 1 else 2, frameon=False, fontsize=9
-        )
-        figure.suptitle(
-            "Bands: 95 % interval of the difference to AttnLRP on the same examples", fontsize=9, color=QUIET
-        )
+        columns = 4 if len(runs) > 1 else 2
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+        bands = "Bands: 95 % interval of the difference to AttnLRP on the same examples"
+        figure.suptitle(bands, fontsize=9, color=QUIET)
     return figure
 
 
@@ -103,7 +101,10 @@ def _cost_panel(axes: Axes, summaries: Sequence[MethodSummary]) -> None:
     _series(axes, shares, "o--", OURS, "looprop: a share of LOO's cost", markerfacecolor="white")
     _series(axes, others, "D", OTHERS, "other methods")
     _label_ours(axes, passes, shares)
-    _label_others(axes, others)
+    heights = spread([s.metrics["loo-r"].mean for s in others], [s.cost for s in others])
+    place: dict[str, Any] = {"xytext": (7, -2), "textcoords": "offset points", "fontsize": 7.5, "color": OTHERS}
+    for s, height in zip(others, heights, strict=True):
+        axes.annotate(name_of(s.method), (s.cost, height), **place)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel("cost in forward passes", color=QUIET)
@@ -136,13 +137,6 @@ def _label_ours(axes: Axes, passes: Sequence[MethodSummary], shares: Sequence[Me
             at = (label.cost, label.first.metrics["loo-r"].high)
             place = {"xytext": (0, 13 if len(label.text) > LONG else 3), "ha": "center"}
         axes.annotate(label.text, at, fontsize=7.5, color=OURS, textcoords="offset points", **place)
-
-
-def _label_others(axes: Axes, others: Sequence[MethodSummary]) -> None:
-    heights = spread([s.metrics["loo-r"].mean for s in others], [s.cost for s in others])
-    place: dict[str, Any] = {"xytext": (7, -2), "textcoords": "offset points", "fontsize": 7.5, "color": OTHERS}
-    for s, height in zip(others, heights, strict=True):
-        axes.annotate(name_of(s.method), (s.cost, height), **place)
 
 
 def budget_of(method: str) -> float | None:
