@@ -84,3 +84,18 @@ def test_the_page_of_checks_stays_short() -> None:
     page = (PACKAGE.parents[1] / "docs" / "what-is-checked.md").read_text("utf-8")
     assert len(page.split()) <= 900
     assert page.count("\n| --- |") == 1
+
+
+def test_no_class_name_stands_twice() -> None:
+    """But for `looprop.captum`, whose classes are called as captum calls its own."""
+    found: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef) and place(path) != "captum.py":
+                found.setdefault(node.name, []).append(place(path))
+    assert len(found) > 200
+    assert not {name: places for name, places in found.items() if len(places) > 1}
+
+
+def test_no_file_is_longer_than_350_lines() -> None:
+    assert not [place(path) for path in FILES if path.read_text("utf-8").count("\n") > 350]
