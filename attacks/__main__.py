@@ -25,6 +25,8 @@ from attacks.runner import Tally, run
 from attacks.verdict import KINDS
 
 LIMIT = 1_000_000_000
+# So many findings are printed whole.
+MOST = 20
 
 
 def arguments() -> argparse.Namespace:
@@ -40,12 +42,16 @@ def arguments() -> argparse.Namespace:
 
 
 class Progress:
-    """A line that is written over on a terminal, and now and then anew elsewhere."""
+    """A line that is written over on a terminal, and now and then anew elsewhere; findings as they come."""
 
-    def __init__(self) -> None:
-        self.last = 0.0
+    def __init__(self, name: str) -> None:
+        self.name, self.last, self.told = name, 0.0, 0
 
     def __call__(self, tally: Tally) -> None:
+        for number, outcome in tally.findings[self.told : MOST]:
+            again = f"python -m attacks --only {self.name} --seed {number} --count 1"
+            print(f"\n{outcome.kind}: {outcome.note}\n    {again}", flush=True)
+        self.told = len(tally.findings)
         pause = 1.0 if sys.stderr.isatty() else 30.0
         if time.monotonic() - self.last > pause:
             self.last = time.monotonic()
@@ -62,14 +68,11 @@ def main() -> int:
     for name in asked.only:
         campaign = CAMPAIGNS[name]
         seconds = None if asked.count else asked.minutes * 60 * campaign.share / whole
-        tally = run(campaign, seed, count=asked.count, seconds=seconds, processes=asked.processes, told=Progress())
+        tally = run(campaign, seed, count=asked.count, seconds=seconds, processes=asked.processes, told=Progress(name))
         tallies.append(tally)
-        for number, outcome in tally.findings[:20]:
-            again = f"python -m attacks --only {name} --seed {number} --count 1"
-            print(f"\n{outcome.kind}: {outcome.note}\n    {again}", flush=True)
-        if len(tally.findings) > 20:
-            numbers = " ".join(str(number) for number, _ in tally.findings[20:60])
-            print(f"\n{len(tally.findings) - 20} more findings, seeds {numbers}")
+        if len(tally.findings) > MOST:
+            numbers = " ".join(str(number) for number, _ in tally.findings[MOST : 3 * MOST])
+            print(f"\n{len(tally.findings) - MOST} more findings, seeds {numbers}")
         for note in tally.over[:10]:
             print(f"\nrefused although the truth can be told: {note}", flush=True)
     heads = "".join(f"{kind:>11}" for kind in KINDS)
