@@ -50,6 +50,10 @@ def other_head(world: World, module: Any, dice: Dice) -> None:
 def same_head_anew(world: World, module: Any, dice: Dice) -> None:
     """A head of the same shape, or its classes turned round."""
     model, name = _head(module)
+    for part in getattr(model, name).modules():
+        for field, value in vars(part).items():
+            if isinstance(value, Tensor):  # of a pruned layer: can be copied only once a pass without gradients ran
+                vars(part)[field] = value.detach()
     head = copy.deepcopy(getattr(model, name))
     for p in head.parameters():
         p.data = p.data.flip(0).contiguous() if dice.integers(2) else p.data + noise(p.data)

@@ -48,6 +48,17 @@ def test_tokens_are_the_generated_ones(decoder: Workbench) -> None:
     assert "".join(answer.text[a:b] for a, b in answer.offsets) == answer.text
 
 
+def test_an_answer_under_another_chat_template_is_refused() -> None:
+    tokenizer = byte_level()
+    tokenizer.chat_template = CHAT
+    bench = looprop.load(tiny_decoder(tokenizer, n_positions=256))
+    answer = bench.answer(PROMPT, max_new_tokens=4)
+    assert bench.explain(answer, "attnlrp").output == pytest.approx(answer.logprob, abs=1e-4)
+    tokenizer.chat_template = CHAT + "!"
+    with pytest.raises(InputError, match="has changed since this answer"):
+        bench.explain(answer, "attnlrp")
+
+
 def test_an_answer_that_its_text_would_not_give_back(plain: Workbench) -> None:
     """'the' as single letters is another list of tokens than 'the' encoded anew: the explanation is of the first."""
     letters = [plain.tokenizer(c)["input_ids"][0] for c in "the"]

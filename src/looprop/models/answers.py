@@ -35,7 +35,7 @@ class Answer:
     `text`. logprobs: the log-probability of each. alternatives: for each place the likeliest tokens with theirs.
     end: the id of the token that ended the answer, None where it was cut off or given.
     part: which of the tokens are asked for; all of them unless the answer was cut: a[3:7] by tokens, a["12:40"] by
-    characters.
+    characters. template: the chat template of that time.
     """
 
     adapter: LanguageModel = field(repr=False)
@@ -51,6 +51,7 @@ class Answer:
     generated: bool
     max_new_tokens: int = field(repr=False)
     resolved: Resolved = field(repr=False)
+    template: object = field(repr=False)
 
     @property
     def prompt(self) -> str:
@@ -121,6 +122,11 @@ class Answer:
 
     def of(self, adapter: LanguageModel) -> "Answer":
         """The same answer to the same prompt, with what another model makes of its tokens, or this one by now."""
+        if (
+            adapter.tokenizer is self.adapter.tokenizer
+            and getattr(adapter.tokenizer, "chat_template", None) != self.template
+        ):
+            raise InputError(f"the chat template of {adapter.name} has changed since this answer: ask again")
         ids = [*self.encoded.inputs["input_ids"][0].tolist(), *self.ids]
         with tokenizer_named(adapter.name):
             theirs, own = (one.tokenizer.convert_ids_to_tokens(ids) for one in (self.adapter, adapter))
@@ -183,6 +189,7 @@ def answer_to(
         generated=given is None,
         max_new_tokens=max_new_tokens,
         resolved=resolved,
+        template=getattr(adapter.tokenizer, "chat_template", None),
     )
 
 

@@ -2,9 +2,10 @@
 
 A version holds, of every module, which object it is, its hooks and its plain attributes (numbers, texts, small
 collections, fields of a configuration); of every parameter and buffer where it lies in memory, how often torch saw it
-written, and a few of its values; the hooks of all modules, and the size of the tokenizer's vocabulary. Writes that
-torch does not count (through `.data`, numpy, fused optimizers) show in these values. A write that torch does not count
-and that changes none of them is not seen: `Workbench.refresh` is for that.
+written, and a few of its values; the hooks of all modules; the size of the tokenizer's vocabulary, its mask and
+padding tokens and its chat template. Writes that torch does not count (through `.data`, numpy, fused optimizers) show
+in these values. A write that torch does not count and that changes none of them is not seen: `Workbench.refresh` is for
+that.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
@@ -58,8 +59,9 @@ def version_of(adapter: "Adapter") -> Version:
     labels = str(getattr(getattr(model, "config", None), "id2label", None))
     tokens = [getattr(tokenizer, name, None) for name in ("mask_token_id", "pad_token_id")]
     vocabulary = len(tokenizer) if hasattr(tokenizer, "__len__") else 0
+    template = getattr(tokenizer, "chat_template", None)
     everywhere = [hook for hooks in _EVERYWHERE if hooks for hook in _hooks(hooks)]
-    others = (id(tokenizer), vocabulary, *tokens, labels, adapter.ledger.refreshed, *everywhere)
+    others = (id(tokenizer), vocabulary, str(template), *tokens, labels, adapter.ledger.refreshed, *everywhere)
     tensors: list[Tensor] = []
     inner: list[Tensor] = []
     seen: dict[int, Hashable] = {}
