@@ -68,6 +68,22 @@ def test_a_hook_of_all_modules_and_new_tokens_make_another_version() -> None:
         make_method("loo").attribute([subject])
 
 
+def test_another_class_or_another_forward_function_of_it_makes_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Half(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) / 2
+
+    m, texts = bench("bert")
+    subject, layer = m.subject(texts[0]), next(part for part in m.model.modules() if type(part) is nn.Linear)
+    layer.__class__ = Half
+    with pytest.raises(ModelError, match="has changed since it predicted this input"):
+        make_method("loo").attribute([subject])
+    subject = m.subject(texts[0])
+    monkeypatch.setattr(Half, "forward", nn.Linear.forward)
+    with pytest.raises(ModelError, match="has changed since it predicted this input"):
+        make_method("loo").attribute([subject])
+
+
 def test_what_fits_into_memory_belongs_to_the_machine_and_stays() -> None:
     adapter = bench("bert")[0].adapter
     adapter.ledger.batch_positions = 64

@@ -1,11 +1,11 @@
 """The state of a model as one number: what was found out about a model holds for one version of it.
 
-A version holds, of every module, which object it is, its hooks and its plain attributes (numbers, texts, small
-collections, fields of a configuration); of every parameter and buffer where it lies in memory, how often torch saw it
-written, and a few of its values; the hooks of all modules; the size of the tokenizer's vocabulary, its mask and
-padding tokens and its chat template. Writes that torch does not count (through `.data`, numpy, fused optimizers) show
-in these values. A write that torch does not count and that changes none of them is not seen: `Workbench.refresh` is for
-that.
+A version holds, of every module, which object it is, its class with the forward function, its hooks and its plain
+attributes (numbers, texts, small collections, fields of a configuration); of every parameter and buffer where it lies
+in memory, how often torch saw it written, and a few of its values; the hooks of all modules; the size of the
+tokenizer's vocabulary, its mask and padding tokens and its chat template. Writes that torch does not count (through
+`.data`, numpy, fused optimizers) show in these values. A write that torch does not count and that changes none of them
+is not seen: `Workbench.refresh` is for that.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
@@ -70,7 +70,7 @@ def version_of(adapter: "Adapter") -> Version:
     modules = [model]
     for module in modules:
         modules += [child for child in module._modules.values() if child is not None]
-        marks.append(id(module))
+        marks.append((id(module), type(module), type(module).forward))
         tensors += [tensor for tensor in module._parameters.values() if tensor is not None]
         for name, value in module._buffers.items():
             if value is not None and (id(module), name) not in without:
