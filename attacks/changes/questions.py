@@ -91,6 +91,12 @@ class Asker:
             self.objects[key] = (module, looprop.load((module, self.world.tokenizer)))
         return self.objects[key][1]
 
+    def refresh(self) -> None:
+        """What the documentation asks for after a write that looprop may not see."""
+        for key, (_, bench) in self.objects.items():
+            if key[0] == "bench":
+                bench.refresh()
+
     def kept(self, q: Question, make: Callable[[], Any]) -> Any:
         """An object that was made for the same question before, where kept ones are asked."""
         if not q.kept:

@@ -30,6 +30,13 @@ def _head(module: Any) -> tuple[Any, str]:
     return model, next(name for name in HEADS if hasattr(model, name))
 
 
+def copied(module: Any) -> Any:
+    """A copy. Weights of pruned layers can be copied only once a pass without gradients has made them, or so."""
+    for part in module.modules():
+        vars(part).update({name: own.detach() for name, own in vars(part).items() if isinstance(own, Tensor)})
+    return copy.deepcopy(module)
+
+
 @change
 def other_head(world: World, module: Any, dice: Dice) -> None:
     """A head with another number of classes, with or without its labels."""
@@ -50,11 +57,7 @@ def other_head(world: World, module: Any, dice: Dice) -> None:
 def same_head_anew(world: World, module: Any, dice: Dice) -> None:
     """A head of the same shape, or its classes turned round."""
     model, name = _head(module)
-    for part in getattr(model, name).modules():
-        for field, value in vars(part).items():
-            if isinstance(value, Tensor):  # of a pruned layer: can be copied only once a pass without gradients ran
-                vars(part)[field] = value.detach()
-    head = copy.deepcopy(getattr(model, name))
+    head = copied(getattr(model, name))
     for p in head.parameters():
         p.data = p.data.flip(0).contiguous() if dice.integers(2) else p.data + noise(p.data)
     setattr(model, name, head)
@@ -129,7 +132,7 @@ def adapter(world: World, module: Any, dice: Dice) -> None:
 @change
 def deepcopy(world: World, module: Any, dice: Dice) -> None:
     """A copy of the model, with whatever hangs on it; one of the two changes."""
-    world.modules["copy"] = copy.deepcopy(module)
+    world.modules["copy"] = copied(module)
     changed = world.modules["copy"] if dice.integers(2) else module
     if dice.integers(2):
         next(iter(reversed(list(changed.parameters())))).data.mul_(-1.5)
@@ -153,7 +156,7 @@ def wrapper(world: World, module: Any, dice: Dice) -> None:
 @change
 def another_model(world: World, module: Any, dice: Dice) -> None:
     """The model goes, and another comes in its place, with other weights."""
-    other = copy.deepcopy(module)
+    other = copied(module)
     for p in other.parameters():
         p.data.add_(noise(p.data))
     key = next(key for key, m in world.modules.items() if m is module)

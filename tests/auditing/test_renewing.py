@@ -4,14 +4,18 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 from torch import nn
 
 import looprop
+import tiny_heads
 from auditing.pieces import bench
 from looprop.errors import ModelError
 from looprop.methods import make_method
 from looprop.models.ledger import Ledger
 from looprop.models.subject import bind
+
+ENDS = [("[CLS]", 2), ("[SEP]", 3)]
 
 
 def known(ledger: Ledger) -> dict[str, Any]:
@@ -82,6 +86,42 @@ def test_another_class_or_another_forward_function_of_it_makes_another_version(m
     monkeypatch.setattr(Half, "forward", nn.Linear.forward)
     with pytest.raises(ModelError, match="has changed since it predicted this input"):
         make_method("loo").attribute([subject])
+
+
+def test_other_special_tokens_around_a_text_make_another_version() -> None:
+    m, texts = bench("bert")
+    subject = m.subject(texts[0])
+    tokenizer: Any = m.adapter.tokenizer  # type: ignore[attr-defined]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="[SEP] $A [CLS]", special_tokens=ENDS)
+    with pytest.raises(ModelError, match="has changed since it predicted this input"):
+        make_method("loo").attribute([subject])
+
+
+@pytest.mark.parametrize("changes", [1, 99])
+def test_an_answer_found_in_two_passes_is_of_one_version(changes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are written between the pass that chooses a token and the pass that is explained."""
+    m = tiny_heads.bench("roberta-ner")
+    text, left = tiny_heads.text_of("roberta-ner", 8), [changes]
+    m.subject(text)  # its first pass
+    every_answer = type(m.adapter).every_answer  # type: ignore[attr-defined]
+
+    def changed(adapter: Any, encoded: Any) -> Any:
+        found = every_answer(adapter, encoded)
+        left[0] -= 1
+        if left[0] >= 0:
+            with torch.no_grad():
+                for parameter in m.model.parameters():
+                    parameter.mul_(-1.5)
+        return found
+
+    monkeypatch.setattr(type(m.adapter), "every_answer", changed)
+    if changes > 1:
+        with pytest.raises(ModelError, match="changes while it answers"):
+            m.subject(text)
+        return
+    found = m.subject(text)
+    monkeypatch.undo()
+    assert (found.target, found.output) == (m.subject(text).target, m.subject(text).output)
 
 
 def test_what_fits_into_memory_belongs_to_the_machine_and_stays() -> None:

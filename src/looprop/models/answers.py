@@ -19,6 +19,8 @@ from looprop.models.prediction import Resolved
 from looprop.models.prompts import generated_ids
 from looprop.models.target import Continuation
 from looprop.models.token_targets import token_text
+from looprop.models.trying import in_one_version
+from looprop.models.version import state_of
 
 LanguageModel = CausalLanguageModel | EncoderDecoder
 
@@ -35,7 +37,7 @@ class Answer:
     `text`. logprobs: the log-probability of each. alternatives: for each place the likeliest tokens with theirs.
     end: the id of the token that ended the answer, None where it was cut off or given.
     part: which of the tokens are asked for; all of them unless the answer was cut: a[3:7] by tokens, a["12:40"] by
-    characters. template: the chat template of that time.
+    characters. cutting: how the tokenizer cut texts then.
     """
 
     adapter: LanguageModel = field(repr=False)
@@ -51,7 +53,7 @@ class Answer:
     generated: bool
     max_new_tokens: int = field(repr=False)
     resolved: Resolved = field(repr=False)
-    template: object = field(repr=False)
+    cutting: object = field(repr=False)
 
     @property
     def prompt(self) -> str:
@@ -122,11 +124,8 @@ class Answer:
 
     def of(self, adapter: LanguageModel) -> "Answer":
         """The same answer to the same prompt, with what another model makes of its tokens, or this one by now."""
-        if (
-            adapter.tokenizer is self.adapter.tokenizer
-            and getattr(adapter.tokenizer, "chat_template", None) != self.template
-        ):
-            raise InputError(f"the chat template of {adapter.name} has changed since this answer: ask again")
+        if adapter.tokenizer is self.adapter.tokenizer and state_of(adapter.tokenizer) != self.cutting:
+            raise InputError(f"the tokenizer of {adapter.name} has changed since this answer: ask again")
         ids = [*self.encoded.inputs["input_ids"][0].tolist(), *self.ids]
         with tokenizer_named(adapter.name):
             theirs, own = (one.tokenizer.convert_ids_to_tokens(ids) for one in (self.adapter, adapter))
@@ -159,15 +158,18 @@ def answer_to(
     adapter: LanguageModel, encoded: Encoded, *, given: str | Sequence[int] | None = None, max_new_tokens: int = 50
 ) -> Answer:
     """The answer to a prompt that is encoded already: the likeliest token again and again, or one that is given."""
-    end = None
-    if given is None:
-        ids, end = generated_ids(adapter, encoded, max_new_tokens)
+    ends: list[int | None] = [None]
+
+    def find() -> Resolved:
+        if given is not None:
+            wanted = Continuation(given) if isinstance(given, str) else Continuation("", tuple(map(int, given)))
+            return adapter.resolve(encoded, wanted)
+        ids, ends[0] = generated_ids(adapter, encoded, max_new_tokens)
         if not ids:
             raise InputError("the model ends its answer at once: there is nothing to explain; give one with answer=...")
-        wanted = Continuation("", tuple(ids))
-    else:
-        wanted = Continuation(given) if isinstance(given, str) else Continuation("", tuple(map(int, given)))
-    resolved = adapter.resolve(encoded, wanted)
+        return adapter.resolve(encoded, Continuation("", tuple(ids)))
+
+    resolved = in_one_version(adapter, find)
     ids = list(resolved.target.index)
     tokens, offsets, said = spoken(adapter.tokenizer, ids, given if isinstance(given, str) else None)
     scores = resolved.prediction.logits[:-1].log_softmax(-1)  # (N, V)
@@ -184,12 +186,12 @@ def answer_to(
         offsets=offsets,
         logprobs=tuple(own),
         alternatives=tuple(tuple(zip(names, values, strict=True)) for names, values in likeliest),
-        end=end,
+        end=ends[0],
         part=(0, len(ids)),
         generated=given is None,
         max_new_tokens=max_new_tokens,
         resolved=resolved,
-        template=getattr(adapter.tokenizer, "chat_template", None),
+        cutting=state_of(adapter.tokenizer),
     )
 
 

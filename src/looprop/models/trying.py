@@ -4,13 +4,13 @@ reaches them, and where they are read from.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from looprop.errors import LoopropError
+from looprop.errors import LoopropError, ModelError
 from looprop.intercept.attention import heads_of_one
 from looprop.models.agreement import rounding
 from looprop.models.answer_rows import FIRST_ROW, AnswerRows, answer_rows_of
@@ -21,6 +21,9 @@ from looprop.propagation.tape import unseen
 
 if TYPE_CHECKING:
     from looprop.models.adapter import Adapter
+    from looprop.models.prediction import Resolved
+
+TRIES = 3
 
 
 def settled(adapter: Adapter, before: Mapping[Place, Hashable]) -> Version:
@@ -34,6 +37,16 @@ def settled(adapter: Adapter, before: Mapping[Place, Hashable]) -> Version:
     ledger.renew(version)
     ledger.watched = True
     return version
+
+
+def in_one_version(adapter: Adapter, find: Callable[[], Resolved]) -> Resolved:
+    """What is found in several passes of a model; found again where the model changed between them."""
+    for _ in range(TRIES):
+        before = version_of(adapter)
+        found = find()
+        if found.prediction.version == before:
+            return found
+    raise ModelError(f"{adapter.name} changes while it answers: wait until nothing else writes to it")
 
 
 @torch.no_grad()

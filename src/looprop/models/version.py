@@ -2,10 +2,9 @@
 
 A version holds, of every module, which object it is, its class with the forward function, its hooks and its plain
 attributes (numbers, texts, small collections, fields of a configuration); of every parameter and buffer where it lies
-in memory, how often torch saw it written, and a few of its values; the hooks of all modules; the size of the
-tokenizer's vocabulary, its mask and padding tokens and its chat template. Writes that torch does not count (through
-`.data`, numpy, fused optimizers) show in these values. A write that torch does not count and that changes none of them
-is not seen: `Workbench.refresh` is for that.
+in memory, how often torch saw it written, and a few of its values; the hooks of all modules; and how the tokenizer
+cuts texts. Writes that torch does not count (through `.data`, numpy, fused optimizers) show in these values. A write
+that torch does not count and that changes none of them is not seen: `Workbench.refresh` is for that.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
@@ -55,13 +54,10 @@ _samples: "WeakKeyDictionary[nn.Module, tuple[tuple[int, ...], list[list[list[Te
 def version_of(adapter: "Adapter") -> Version:
     """The state of a model with its labels and the tokens of its tokenizer that removal uses."""
     model, without = adapter.model, adapter.ledger.written
-    tokenizer: Any = getattr(adapter, "tokenizer", None)
+    tokenizer = getattr(adapter, "tokenizer", None)
     labels = str(getattr(getattr(model, "config", None), "id2label", None))
-    tokens = [getattr(tokenizer, name, None) for name in ("mask_token_id", "pad_token_id")]
-    vocabulary = len(tokenizer) if hasattr(tokenizer, "__len__") else 0
-    template = getattr(tokenizer, "chat_template", None)
     everywhere = [hook for hooks in _EVERYWHERE if hooks for hook in _hooks(hooks)]
-    others = (id(tokenizer), vocabulary, str(template), *tokens, labels, adapter.ledger.refreshed, *everywhere)
+    others = (id(tokenizer), *state_of(tokenizer), labels, adapter.ledger.refreshed, *everywhere)
     tensors: list[Tensor] = []
     inner: list[Tensor] = []
     seen: dict[int, Hashable] = {}
@@ -86,6 +82,19 @@ def version_of(adapter: "Adapter") -> Version:
     return Version(
         hash((tuple(marks), memory, sampled[0], others)),
         hash((tuple(fields), fields.count(-1), memory_inside, sampled[1])),
+    )
+
+
+def state_of(tokenizer: Any) -> tuple[Hashable, ...]:
+    """How a tokenizer would cut a text and a prompt now: the size of its vocabulary, its special tokens, chat template
+    and steps.
+    """
+    steps = getattr(tokenizer, "backend_tokenizer", None)
+    return (
+        len(tokenizer) if hasattr(tokenizer, "__len__") else 0,
+        *(getattr(tokenizer, name, None) for name in ("mask_token_id", "pad_token_id")),
+        str(getattr(tokenizer, "chat_template", None)),
+        *(str(getattr(steps, name, None)) for name in ("normalizer", "pre_tokenizer", "post_processor")),
     )
 
 

@@ -14,6 +14,7 @@ from looprop.models.placed_answers import END, MARKS, START, PlacedAnswers, word
 from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextLike
+from looprop.models.trying import in_one_version
 
 # What is read off: the sum of both logits, that of the start alone, that of the end alone.
 SPAN, ONLY_START, ONLY_END = range(3)
@@ -50,6 +51,9 @@ class QuestionAnswering(PlacedAnswers):
         """The text of the answer, `"5:7"` or `(5, 7)` for its first and last token, `("start", 5)`, `("end", 7)`, or
         None for the best span of the context.
         """
+        return in_one_version(self, lambda: self._placed(encoded, target))
+
+    def _placed(self, encoded: Encoded, target: TargetLike) -> Resolved:
         starts, ends = (logits[0] for logits in self._both(self.every_answer(encoded)))  # (T,)
         first, last, read = self._best(encoded, starts, ends) if target is None else self._span(encoded, target)
         spans = [span for span in encoded.offsets[first : last + 1] if span is not None]

@@ -13,6 +13,7 @@ from looprop.models.kinds import Head
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers, words_at
 from looprop.models.prediction import Resolved
 from looprop.models.target import Target, TargetLike, resolve_target
+from looprop.models.trying import in_one_version
 
 OUTSIDE = "o"
 """The label, in lower case, of what belongs to nothing."""
@@ -32,6 +33,9 @@ class TokenClassifier(PlacedAnswers):
         """`"Paris=B-LOC"`, `(3, "B-LOC")`, `(3, "B-LOC", "O")` for a contrast of two labels, or None for the most
         probable label, other than O, of any token.
         """
+        return in_one_version(self, lambda: self._placed(encoded, target))
+
+    def _placed(self, encoded: Encoded, target: TargetLike) -> Resolved:
         logits = self.row_logits(self.every_answer(encoded))[0]  # (T, C)
         place, wanted = self._most_probable(encoded, logits) if target is None else self._parts(encoded, target)
         found = resolve_target(wanted, logits[place], self.labels)
