@@ -91,9 +91,10 @@ def test_sampled_orders_are_shared(decoder: Workbench) -> None:
 
 
 def test_one_set_of_removals_for_all_tokens(decoder: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = Passes(decoder.model, monkeypatch)  # which is another version of the model
     answer = decoder.answer(PROMPT, max_new_tokens=20)
     decoder.explain(answer, "loo")  # what has to be proven of the model is proven here
-    passes = Passes(decoder.model, monkeypatch)
+    passes.rows = 0
     decoder.explain(answer, "loo")
     single, passes.rows = passes.rows, 0
     each = decoder.explain(answer, "loo", output="each")
@@ -102,11 +103,12 @@ def test_one_set_of_removals_for_all_tokens(decoder: Workbench, monkeypatch: pyt
 
 
 def test_one_forward_pass_and_one_backward_pass_per_token(decoder: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = decoder.answer(PROMPT, max_new_tokens=20)
-    assert len(answer) == 20
     for method in ("attnlrp", "cp-lrp"):
         with monkeypatch.context() as patch:
             passes = Passes(decoder.model, patch)
+            answer = decoder.answer(PROMPT, max_new_tokens=20)
+            assert len(answer) == 20
+            passes.forward = passes.rows = passes.backward = 0
             decoder.explain(answer, method, output="each")
         assert (passes.forward, passes.rows) == (1, 1)
         assert passes.backward <= 20

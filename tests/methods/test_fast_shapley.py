@@ -1,5 +1,7 @@
 """The fast estimate: what it spends, what it adds up to, and that it comes near where it can."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import tiny
 import zoo
 from looprop.errors import InputError
 from looprop.methods import make_method
+from looprop.removal.trust import Disagreement
 from removal.naive import subject_of
 
 LONG = "the film is not very good and this movie was a very bad movie"
@@ -83,6 +86,21 @@ def test_on_a_causal_model_leave_one_out_is_cheap() -> None:
     dear = bench.explain(LONG, "fast-shapley", budget=4)
     assert "leave-one-out" not in dear.details["views"]
     assert dear.cost <= 4
+
+
+def test_a_shortcut_that_is_dropped_on_the_way_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its prices no longer hold: the numbers are those of a model on which it was dropped before."""
+    own, text = looprop.load((zoo.build("bert"), tiny.wordpiece())), " ".join("abcdefghij")
+
+    def wrong(*_: Any) -> int:
+        raise Disagreement("a variant differs")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("looprop.removal.value.check_shortcut", wrong)
+        first = own.explain(text, "fast-shapley")
+    again = own.explain(text, "fast-shapley")
+    assert first.details["spent"] == again.details["spent"]
+    np.testing.assert_array_equal(first.scores, again.scores)
 
 
 def test_words_that_stay_get_nothing(bench: looprop.Workbench) -> None:

@@ -6,7 +6,7 @@ Where leaving every feature out once is cheap, as with the shared prefix of a de
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from looprop.methods.looprop.method import LooProp
 from looprop.methods.parts.players import GameMethod, Keep, Players, whole_number
 from looprop.models.adapter import Removal
 from looprop.models.subject import Subject
+from looprop.removal.value import SetFunction
 
 Floats = NDArray[np.float64]
 
@@ -81,6 +82,13 @@ class FastShapley(GameMethod):
         return min(float(self.budget), 2.0 ** (len(subject.features) - sum(subject.special)))
 
     def play(self, subject: Subject, players: Players) -> Attribution:
+        found = self._played(subject, players)
+        while players.value.fell_back:  # the prices of a shortcut that was dropped have decided what was bought
+            players = replace(players, value=SetFunction(subject, removal=players.value.removal))
+            found = self._played(subject, players)
+        return found
+
+    def _played(self, subject: Subject, players: Players) -> Attribution:
         purse = Purse(float(self.budget))
         count = len(players)
         nothing = float(players(np.zeros((1, count), dtype=bool))[0])
