@@ -66,7 +66,7 @@ def version_of(adapter: "Adapter") -> Version:
     modules = [model]
     for module in modules:
         modules += [child for child in module._modules.values() if child is not None]
-        marks.append((id(module), type(module), type(module).forward))
+        marks.append((id(module), type(module), getattr(type(module), "forward", None)))
         tensors += [tensor for tensor in module._parameters.values() if tensor is not None]
         for name, value in module._buffers.items():
             if value is not None and (id(module), name) not in without:
