@@ -140,7 +140,7 @@ def stated_cost(subject: Subject, method: Method, *, each: bool = False) -> tupl
     passes = method.passes(subject)
     if each:
         tokens = len(subject.target.each())
-        if method.plan_for(subject) is not None:
+        if method.plan_for(subject.adapter, subject.encoded) is not None:
             passes += (tokens - 1) * (passes - 1)  # the forward pass is shared
         elif not method.shares_removals:
             passes *= tokens

@@ -199,7 +199,8 @@ class Workbench:
             encoded = self.adapter.encode(item, truncation=truncation)
             subjects = [bind_encoded(self.adapter, encoded, t, features, within) for t in target]
             return explain_subjects(subjects, chosen, check=check)
-        one = self.subject(item, target=target, features=features, within=within, truncation=truncation)
+        plan, how = chosen.plan_for if chosen else None, {"features": features, "within": within}
+        one = bind(self.adapter, item, target=target, truncation=truncation, plan_for=plan, **how)
         return explain_one(one, chosen, check=check, steps=steps)
 
     def estimate(

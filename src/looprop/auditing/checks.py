@@ -139,7 +139,7 @@ def slope_gap(method: Method, subject: Subject, found: Outcome, *, directions: i
 
     NaN where there is nothing to compare: a method without a backward pass, or one whose model goes another way nearby.
     """
-    plan = method.plan_for(subject)
+    plan = method.plan_for(subject.adapter, subject.encoded)
     if plan is None:
         return math.nan
     try:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from looprop.models.adapter import Removal
+from looprop.models.adapter import Adapter, Removal
+from looprop.models.encoded import Encoded
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 
@@ -78,7 +79,7 @@ class Method(ABC):
         """The options in force, as plain data."""
         return dict(vars(self))
 
-    def plan_for(self, subject: Subject) -> Plan | None:
+    def plan_for(self, adapter: Adapter, encoded: Encoded) -> Plan | None:
         """The plan of whose backward pass the scores are R = x * g at the word embedding; None if they are not."""
         return None
 

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from looprop.methods.base import Attribution, Method
 from looprop.methods.parts.propagating import propagate
+from looprop.models.adapter import Adapter
+from looprop.models.encoded import Encoded
 from looprop.models.subject import Subject
 from looprop.naming import one_of
 from looprop.propagation.plan import Plan
@@ -42,7 +44,7 @@ class GIM(Method):
         """The rules: at temperature 1 they are those of `lrp` with the gradient at activations and products."""
         return Plan(temperature=temperature, activation="gradient", product="gradient")
 
-    def plan_for(self, subject: Subject) -> Plan | None:
+    def plan_for(self, adapter: Adapter, encoded: Encoded) -> Plan | None:
         return self.plan(self.temperature) if self.baseline == "zero" else None
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:

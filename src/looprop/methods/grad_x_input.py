@@ -5,6 +5,8 @@ from typing import Literal
 
 from looprop.methods.base import Attribution, Method
 from looprop.methods.parts.propagating import propagate
+from looprop.models.adapter import Adapter
+from looprop.models.encoded import Encoded
 from looprop.models.subject import Subject
 from looprop.propagation.plan import GRADIENT, Plan
 
@@ -22,7 +24,7 @@ class GradientTimesInput(Method):
     def __init__(self, *, readout: Literal["word", "sum"] = "word") -> None:
         self.readout = readout
 
-    def plan_for(self, subject: Subject) -> Plan | None:
+    def plan_for(self, adapter: Adapter, encoded: Encoded) -> Plan | None:
         return GRADIENT if self.readout == "word" else None
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:

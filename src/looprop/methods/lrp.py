@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Literal
 from looprop.errors import InputError
 from looprop.methods.base import Attribution, Method
 from looprop.methods.parts.propagating import propagate
+from looprop.models.adapter import Adapter
+from looprop.models.encoded import Encoded
 from looprop.models.subject import Subject
 from looprop.propagation.plan import BilinearForm, LinearRule, Plan, parse_layers
 from looprop.propagation.plan_file import read_plan
@@ -91,14 +93,16 @@ class LRP(Method):
         return dict(self._options)
 
     def attribute(self, subjects: Sequence[Subject]) -> list[Attribution]:
-        return propagate(subjects, self._plan(subjects[0]), readout=self.readout, complete=True)
+        return propagate(
+            subjects, self._plan(subjects[0].adapter, subjects[0].encoded), readout=self.readout, complete=True
+        )
 
-    def plan_for(self, subject: Subject) -> Plan | None:
-        return self._plan(subject) if self.readout == "word" else None
+    def plan_for(self, adapter: Adapter, encoded: Encoded) -> Plan | None:
+        return self._plan(adapter, encoded) if self.readout == "word" else None
 
-    def _plan(self, subject: Subject) -> Plan:
+    def _plan(self, adapter: Adapter, encoded: Encoded) -> Plan:
         """An open range of layers, `4:`, ends at the model's last layer."""
         if not self._open:
             return self.plan
-        layers = parse_layers(self.cp or "", subject.adapter.attention_layers(subject.encoded))
+        layers = parse_layers(self.cp or "", adapter.attention_layers(encoded))
         return replace(self.plan, attention={layer: "cp" for layer in layers})

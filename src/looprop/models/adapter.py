@@ -16,19 +16,19 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from looprop.errors import InputError, LoopropError, ModelError
+from looprop.errors import InputError, ModelError
 from looprop.intercept.program import LISTENING, PathMode
+from looprop.models import predicting
 from looprop.models.answer_rows import AnswerRows
-from looprop.models.checking import RAISED, check_model, named_failure
+from looprop.models.checking import check_model
 from looprop.models.encoded import Encoded
 from looprop.models.ledger import BATCHES, PADDING, SHORTEST_PROOF, Ledger, ledger_of
 from looprop.models.origin import Origin
 from looprop.models.positions import Positions, positions_of
-from looprop.models.prediction import Prediction, Resolved, Traced
+from looprop.models.prediction import Predict, Prediction, Resolved, Traced
 from looprop.models.target import TargetLike, labels_of, resolve_target
-from looprop.models.trying import answers_alike_with_padding, find_answer_rows, settled
-from looprop.models.version import states, version_of
-from looprop.propagation.modules import evaluating, has_compiled
+from looprop.models.trying import answers_alike_with_padding, find_answer_rows
+from looprop.propagation.modules import evaluating
 from looprop.propagation.plan import GRADIENT, Plan
 from looprop.propagation.tape import relevance
 
@@ -176,32 +176,20 @@ class Adapter(ABC):
         listening.append(mode.path)
         return logits
 
-    @torch.no_grad()
-    def predict(self, encoded: Encoded, *, positions: int = 1) -> Prediction:
-        """The model's own prediction for one input, checked to be numbers: every other route is compared with it."""
-        one_is_true, version = self.one_is_true, version_of(self)
-        if version != self.ledger.version:
-            self.ledger.renew(version)
-        before = None if self.ledger.watched else states(self.model)
-        path = PathMode(encoded.inputs)
-        try:
-            with nullcontext() if has_compiled(self.model) else path, evaluating(self.model):
-                logits = self.forward(encoded.inputs, positions=positions)[0]
-        except LoopropError:
-            raise
-        except RAISED as error:
-            raise named_failure(self.name, error) from error
-        if not torch.isfinite(logits).all():
-            raise ModelError(f"{self.name} answers with NaN or infinite logits on this input: nothing can be explained")
-        self.ledger.lengths.add(("", path.path, len(encoded.names)))
-        after = version if before is None else settled(self, before)
-        if after.weights != version.weights:  # its first pass in eval mode rescales weights (RWKV)
-            return self.predict(encoded, positions=positions)
-        return Prediction(logits, path.path, after, one_is_true)
+    def predict(self, encoded: Encoded, *, positions: int = 1, plan: Plan | None = None) -> Prediction:
+        """The model's own prediction for one input, checked to be numbers: every other route is compared with it.
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
-        """Find the target on the input: a class by number or label, a contrast of two, or the predicted one."""
-        prediction = self.predict(encoded)
+        plan: the rules of a pass that relevance will be asked of; where such passes were seen to answer as the model
+        does, this pass is the prediction as well.
+        """
+        return predicting.predict(self, encoded, positions, plan)
+
+    def resolve(self, encoded: Encoded, target: TargetLike, predict: Predict | None = None) -> Resolved:
+        """Find the target on the input: a class by number or label, a contrast of two, or the predicted one.
+
+        predict: another way to predict an input than `self.predict`.
+        """
+        prediction = (predict or self.predict)(encoded)
         labels = labels_of(getattr(self.model, "config", None)) if self.classifies else {}
         return Resolved(encoded, resolve_target(target, prediction.logits[-1], labels), prediction)
 

@@ -1,8 +1,11 @@
 """What a model predicts for one input as it is, the reference of explanations, and a pass that ran under a plan."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
+import torch
 from torch import Tensor
 
 from looprop.models.encoded import Encoded
@@ -12,29 +15,8 @@ from looprop.propagation.tape import Tape, unseen
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
-    """The logits (K, C) of one input, the sequence of operations that gave them as one number (0: not known), and the
-    version of the model. one_is_true: are the logits those of classes of which one is true?
-    """
-
-    logits: Tensor
-    path: int
-    version: Version
-    one_is_true: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Resolved:
-    """A target found on an input. The target may extend the input (a continuation) or mark it (a token's label)."""
-
-    encoded: Encoded
-    target: Target
-    prediction: Prediction
-
-
-@dataclass(frozen=True, eq=False)
 class Traced:
-    """One batch that has run, inside the `with` block of `Adapter.traced`.
+    """One batch that has run, inside the `with` block of `Adapter.traced` or, later, of `again`.
 
     tape: hands out relevances, gradients and attention sites. inputs: as the model got them, the explained one watched.
     logits: (B, K, C).
@@ -43,6 +25,12 @@ class Traced:
     tape: Tape
     inputs: Mapping[str, Tensor]
     logits: Tensor
+
+    @contextmanager
+    def again(self) -> Iterator[Self]:
+        """The pass once more, after its block has ended: relevance can be asked for as long as the graph is kept."""
+        with torch.inference_mode(False), torch.enable_grad():
+            yield self
 
     def value(self, target: Target) -> Tensor:
         """The target's value for each row, (B,); the engine does not look at how it is read off."""
@@ -54,3 +42,30 @@ class Traced:
         """How many attention sites and attention layers the pass has met."""
         sites = self.tape.sites
         return len(sites), sites[-1].layer if sites else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The logits (K, C) of one input, the sequence of operations that gave them as one number (0: not known), and the
+    version of the model. one_is_true: are the logits those of classes of which one is true? traced: the pass under a
+    plan, ready for relevance, where one was wanted.
+    """
+
+    logits: Tensor
+    path: int
+    version: Version
+    one_is_true: bool = False
+    traced: Traced | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """A target found on an input. The target may extend the input (a continuation) or mark it (a token's label)."""
+
+    encoded: Encoded
+    target: Target
+    prediction: Prediction
+
+
+Predict = Callable[..., Prediction]
+"""(encoded, positions=1) -> its prediction."""

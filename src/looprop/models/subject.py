@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -24,8 +25,11 @@ from looprop.models.prompts import language_model
 from looprop.models.target import Continuation, Target, TargetForm, TargetLike, Token, short_form
 from looprop.models.trying import reach
 from looprop.models.version import version_of
+from looprop.propagation.plan import Plan
 
 T = TypeVar("T")
+PlanFor = Callable[[Adapter, Encoded], Plan | None]
+
 # A class token and a distillation token; more rows are a mean.
 FEW = 2
 
@@ -240,25 +244,33 @@ def bind(
     features: FeaturesLike | None = None,
     within: Within = None,
     truncation: bool = False,
+    plan_for: PlanFor | None = None,
 ) -> Subject:
     """Encode an input, fix its target on the intact model, and split it into features.
 
     item: what the adapter takes, or an `Answer`, which is its own target. features: None is tokens, and of an answer
     its documents or sentences. within: where features are sought; everything else is kept and gets no score.
+    plan_for: gives the plan under which the method that will be asked runs the model, if it is one pass under a plan.
     """
     if isinstance(item, Answer):
         return _bind_answer(adapter, item, target, features or item.usual_features, within)
-    return bind_encoded(adapter, adapter.encode(item, truncation=truncation), target, features, within)
+    return bind_encoded(adapter, adapter.encode(item, truncation=truncation), target, features, within, plan_for)
 
 
 def bind_encoded(
-    adapter: Adapter, encoded: Encoded, target: TargetLike, features: FeaturesLike | None = None, within: Within = None
+    adapter: Adapter,
+    encoded: Encoded,
+    target: TargetLike,
+    features: FeaturesLike | None = None,
+    within: Within = None,
+    plan_for: PlanFor | None = None,
 ) -> Subject:
     """The same for an input that is encoded already."""
     if isinstance(target, Continuation | Token) and adapter.target_words != "token":
         raise TargetError(f"a {type(target).__name__} is a target of language models, and {adapter.name} is none")
     wanted = short_form(target) if isinstance(target, TargetForm) else target
-    return _divided(adapter, adapter.resolve(encoded, wanted), features or "token", within)
+    predict = partial(adapter.predict, plan=plan_for(adapter, encoded)) if plan_for else None
+    return _divided(adapter, adapter.resolve(encoded, wanted, predict), features or "token", within)
 
 
 def new_subject(adapter: Adapter, encoded: Encoded, target: Target, features: tuple[tuple[int, ...], ...]) -> Subject:

@@ -124,7 +124,11 @@ def _propagate(
     rounds = _rounds(row_of)
     inputs, own = adapter.collate(list(texts.values()))
     scores: dict[int, NDArray[np.float64]] = {}
-    with adapter.traced(inputs, plan, positions=subjects[0].target.positions) as traced:
+    # The pass that gave the prediction, where it ran under this plan.
+    known = subjects[0].prediction.traced if len(subjects) == 1 else None
+    kept = known if known is not None and known.tape.plan == plan else None
+    positions = subjects[0].target.positions
+    with adapter.traced(inputs, plan, positions=positions) if kept is None else kept.again() as traced:
         tape = traced.tape
         with unseen():
             tensor = adapter.explained(traced, "sum" if readout == "positions" else readout)
@@ -138,7 +142,7 @@ def _propagate(
             with unseen():
                 value = torch.stack([values[i] for i in chosen])
             # A model without biases, or without rotations, gives positions nothing of their own.
-            later = number < len(rounds)
+            later = number < len(rounds) or kept is not None
             more = tape.gradients_or_none(value, shares, keep=True) if shares else []
             (gradient,) = tape.gradients(value, [tensor], keep=later)
             with unseen():

@@ -12,7 +12,7 @@ from looprop.models.answer_rows import AnswerRows
 from looprop.models.checking import tokenizer_named
 from looprop.models.encoded import Encoded
 from looprop.models.kinds import Head
-from looprop.models.prediction import Prediction, Resolved
+from looprop.models.prediction import Predict, Prediction, Resolved
 from looprop.models.target import Continuation, Target, TargetLike
 from looprop.models.text import TextAdapter
 from looprop.models.token_targets import (
@@ -59,14 +59,14 @@ class CausalLanguageModel(TextAdapter):
             self.positions.place(inputs, torch.arange(keep.shape[1], device=keep.device).expand(len(keep), -1))
         return inputs
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
+    def resolve(self, encoded: Encoded, target: TargetLike, predict: Predict | None = None) -> Resolved:
         """A token by id or text, a pair of tokens, `continuation:...`, or the predicted token."""
         if (wanted := continuation_of(target)) is not None:
             longer, said = self._continue(encoded, wanted)
-            prediction = self.predict(longer, positions=said.positions)
+            prediction = (predict or self.predict)(longer, positions=said.positions)
             self._mind_the_space(encoded, wanted.text if wanted.ids is None else None, said, prediction)
             return Resolved(longer, said, prediction)
-        prediction = self.predict(encoded)
+        prediction = (predict or self.predict)(encoded)
         with tokenizer_named(self.name):
             found = token_target(target, prediction.logits[-1], self.tokenizer)
         self._mind_the_space(encoded, target, found, prediction)

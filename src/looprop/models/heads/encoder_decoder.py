@@ -18,7 +18,7 @@ from looprop.models.answer_rows import AnswerRows
 from looprop.models.encoded import Encoded
 from looprop.models.heads.causal_lm import CausalLanguageModel
 from looprop.models.kinds import Head
-from looprop.models.prediction import Resolved
+from looprop.models.prediction import Predict, Resolved
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextAdapter, TextLike
 from looprop.models.token_targets import continuation_ids, continuation_of, token_target
@@ -83,7 +83,7 @@ class EncoderDecoder(TextAdapter):
         """The decoder's rows read all of the source."""
         return AnswerRows()
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
+    def resolve(self, encoded: Encoded, target: TargetLike, predict: Predict | None = None) -> Resolved:
         """`continuation:...`, or the decoder's first token: by id or text, a pair of tokens, or the likeliest."""
         if (wanted := continuation_of(target)) is not None:
             ids = continuation_ids(self.tokenizer, wanted, len(self.word_embeddings), of_decoder=True)
@@ -91,8 +91,8 @@ class EncoderDecoder(TextAdapter):
                 raise TargetError(f"the output has {len(ids)} tokens, and the model takes {self.longest}")
             said = Target(tuple(ids[wanted.first :]), wanted.text, continuation=True)
             saying = self._saying(encoded, ids)
-            return Resolved(saying, said, self.predict(saying, positions=said.positions))
-        prediction = self.predict(encoded)
+            return Resolved(saying, said, (predict or self.predict)(saying, positions=said.positions))
+        prediction = (predict or self.predict)(encoded)
         return Resolved(encoded, token_target(target, prediction.logits[-1], self.tokenizer), prediction)
 
 

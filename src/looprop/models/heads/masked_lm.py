@@ -9,7 +9,7 @@ from looprop.errors import InputError, ModelError
 from looprop.models.encoded import Encoded
 from looprop.models.kinds import Head
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers
-from looprop.models.prediction import Resolved
+from looprop.models.prediction import Predict, Resolved
 from looprop.models.target import TargetLike
 from looprop.models.text import TextLike
 from looprop.models.token_targets import token_target
@@ -39,9 +39,9 @@ class MaskedLanguageModel(PlacedAnswers):
         """The logits (B, 1, V) at the masked place."""
         return self.row_logits(self.run(inputs))[self.place(inputs[MARKS], ASKED)][:, None]
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
+    def resolve(self, encoded: Encoded, target: TargetLike, predict: Predict | None = None) -> Resolved:
         """A token by id or text, a pair of tokens, or the one that the model would fill in."""
-        prediction = self.predict(encoded)
+        prediction = (predict or self.predict)(encoded)
         return Resolved(encoded, token_target(target, prediction.logits[-1], self.tokenizer), prediction)
 
 

@@ -11,7 +11,7 @@ from looprop.errors import InputError, ModelError, TargetError
 from looprop.models.encoded import Encoded
 from looprop.models.kinds import Head
 from looprop.models.placed_answers import END, MARKS, START, PlacedAnswers, words_at
-from looprop.models.prediction import Resolved
+from looprop.models.prediction import Predict, Resolved
 from looprop.models.target import Target, TargetLike
 from looprop.models.text import TextLike
 from looprop.models.trying import in_one_version
@@ -47,7 +47,7 @@ class QuestionAnswering(PlacedAnswers):
         start, end = starts[self.place(inputs[MARKS], START)], ends[self.place(inputs[MARKS], END)]
         return torch.stack([start + end, start, end], -1)[:, None]
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
+    def resolve(self, encoded: Encoded, target: TargetLike, predict: Predict | None = None) -> Resolved:
         """The text of the answer, `"5:7"` or `(5, 7)` for its first and last token, `("start", 5)`, `("end", 7)`, or
         None for the best span of the context.
         """
@@ -60,7 +60,7 @@ class QuestionAnswering(PlacedAnswers):
         words = encoded.text[spans[0][0] : spans[-1][1]] if spans else " ".join(encoded.names[first : last + 1])
         label = {SPAN: "", ONLY_START: "start at ", ONLY_END: "end at "}[read] + words
         marked = self.marked(self.marked(encoded, {first: START}), {last: END})
-        return Resolved(marked, Target((read,), label, named=True), self.predict(marked))
+        return Resolved(marked, Target((read,), label, named=True), (predict or self.predict)(marked))
 
     def _both(self, output: Any) -> tuple[Tensor, Tensor]:
         found = [getattr(output, f"{end}_logits", None) for end in ("start", "end")]

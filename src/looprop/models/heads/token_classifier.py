@@ -11,7 +11,7 @@ from looprop.errors import TargetError
 from looprop.models.encoded import Encoded
 from looprop.models.kinds import Head
 from looprop.models.placed_answers import ASKED, MARKS, PlacedAnswers, words_at
-from looprop.models.prediction import Resolved
+from looprop.models.prediction import Predict, Resolved
 from looprop.models.target import Target, TargetLike, resolve_target
 from looprop.models.trying import in_one_version
 
@@ -29,7 +29,7 @@ class TokenClassifier(PlacedAnswers):
         """The logits (B, 1, C) of the token that is asked for."""
         return self.row_logits(self.run(inputs))[self.place(inputs[MARKS], ASKED)][:, None]
 
-    def resolve(self, encoded: Encoded, target: TargetLike) -> Resolved:
+    def resolve(self, encoded: Encoded, target: TargetLike, predict: Predict | None = None) -> Resolved:
         """`"Paris=B-LOC"`, `(3, "B-LOC")`, `(3, "B-LOC", "O")` for a contrast of two labels, or None for the most
         probable label, other than O, of any token.
         """
@@ -41,7 +41,9 @@ class TokenClassifier(PlacedAnswers):
         found = resolve_target(wanted, logits[place], self.labels)
         label = f"{encoded.names[place].strip()}={found.label}"
         marked = self.marked(encoded, {place: ASKED})
-        return Resolved(marked, Target(found.index, label, found.against, named=True), self.predict(marked))
+        return Resolved(
+            marked, Target(found.index, label, found.against, named=True), (predict or self.predict)(marked)
+        )
 
     def _most_probable(self, encoded: Encoded, logits: Tensor) -> tuple[int, TargetLike]:
         chances = torch.softmax(logits, -1)
