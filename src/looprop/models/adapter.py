@@ -182,7 +182,7 @@ class Adapter(ABC):
         plan: the rules of a pass that relevance will be asked of; where such passes were seen to answer as the model
         does, this pass is the prediction as well.
         """
-        return predicting.predict(self, encoded, positions, plan)
+        return predicting.predict(self, encoded, positions, plan, one_is_true=self.one_is_true)
 
     def resolve(self, encoded: Encoded, target: TargetLike, predict: Predict | None = None) -> Resolved:
         """Find the target on the input: a class by number or label, a contrast of two, or the predicted one.

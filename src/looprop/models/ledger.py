@@ -81,14 +81,6 @@ class Ledger:
         value: T = self.found[name]
         return value
 
-    def is_due(self, kind: tuple[str, int], runs: int, after: float) -> bool:
-        """Count runs of a kind; is a check due: at the first, and when so many were run since the last?"""
-        with self.lock:
-            before = self.unchecked.get(kind)
-            due = before is None or before + runs >= after
-            self.unchecked[kind] = 0 if due else (before or 0) + runs
-        return due
-
     def drop(self, name: str, reason: str) -> None:
         """Never use a shortcut of this version again. Where the answer is read from may have been wrong."""
         with self.lock:

@@ -26,13 +26,15 @@ PLAIN_EVERY = 16
 
 
 @torch.no_grad()
-def predict(adapter: Adapter, encoded: Encoded, positions: int, plan: Plan | None) -> Prediction:
+def predict(
+    adapter: Adapter, encoded: Encoded, positions: int, plan: Plan | None, *, one_is_true: bool
+) -> Prediction:
     """The model's own prediction, which must be numbers.
 
     Under a plan the first pass of each path, and then one of every `PLAIN_EVERY`, is compared with a plain pass, which
     is then the prediction.
     """
-    one_is_true, version, ledger = adapter.one_is_true, version_of(adapter), adapter.ledger
+    version, ledger = version_of(adapter), adapter.ledger
     if version != ledger.version:
         ledger.renew(version)
     before = None if ledger.watched else states(adapter.model)
@@ -41,7 +43,9 @@ def predict(adapter: Adapter, encoded: Encoded, positions: int, plan: Plan | Non
     if plan is not None and before is None and not compiled:
         traced, path = _under(adapter, encoded, positions, plan)
         kind = (f"under {plan}", path)
-        if traced is not None and not ledger.is_due(kind, 1, PLAIN_EVERY):
+        since = ledger.unchecked.get(kind, PLAIN_EVERY) + 1
+        ledger.unchecked[kind] = 0 if since >= PLAIN_EVERY else since
+        if traced is not None and since < PLAIN_EVERY:
             return Prediction(traced.logits[0].detach(), path, version, one_is_true, traced)
     mode = PathMode(encoded.inputs)
     try:
@@ -57,7 +61,7 @@ def predict(adapter: Adapter, encoded: Encoded, positions: int, plan: Plan | Non
     ledger.lengths.add(("", mode.path, len(encoded.names)))
     after = version if before is None else settled(adapter, before)
     if after.weights != version.weights:  # its first pass in eval mode rescales weights (RWKV)
-        return predict(adapter, encoded, positions, plan)
+        return predict(adapter, encoded, positions, plan, one_is_true=one_is_true)
     if traced is not None:
         apart = (traced.logits[0] - logits).abs().max()
         if kind[1] != mode.path or not apart <= rounding(float(logits.abs().max()), logits.dtype):

@@ -145,9 +145,13 @@ def is_due(subject: Subject, name: str, variants: int, controls: int) -> bool:
     """Is it a run's turn to be checked: the first of its kind, and then as often as controls stay a small share of the
     variants that were run; of programs that read token ids every run?
     """
-    share = FEW_CHECKS if variants >= MANY else MORE_CHECKS
-    due = subject.adapter.ledger.is_due((name, subject.path), variants, controls / share)
-    return due or program(subject).reads_ids
+    ledger, kind = subject.adapter.ledger, (name, subject.path)
+    with ledger.lock:
+        before = ledger.unchecked.get(kind)
+        share = FEW_CHECKS if variants >= MANY else MORE_CHECKS
+        due = before is None or (before + variants) * share >= controls or program(subject).reads_ids
+        ledger.unchecked[kind] = 0 if due else (before or 0) + variants
+    return due
 
 
 def not_counted(subject: Subject, name: str) -> None:
