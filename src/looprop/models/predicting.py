@@ -26,9 +26,7 @@ PLAIN_EVERY = 16
 
 
 @torch.no_grad()
-def predict(
-    adapter: Adapter, encoded: Encoded, positions: int, plan: Plan | None, *, one_is_true: bool
-) -> Prediction:
+def predict(adapter: Adapter, encoded: Encoded, positions: int, plan: Plan | None, *, one_is_true: bool) -> Prediction:
     """The model's own prediction, which must be numbers.
 
     Under a plan the first pass of each path, and then one of every `PLAIN_EVERY`, is compared with a plain pass, which

@@ -21,6 +21,7 @@ from looprop.methods.looprop.spending import (
     FirstEstimate,
     Places,
     Scores,
+    exact,
     exact_is_as_quick,
     first_estimate,
     passes_of,
@@ -97,10 +98,10 @@ class LooProp(Method):
         count = len(subject.features)
         value = SetFunction(subject, removal="attention-mask")
         if self.budget is None and exact_is_as_quick(count, subject.length, causal=subject.adapter.causal):
-            return _exact(value, "leave-one-out takes no longer on a short input")
+            return exact(value, "leave-one-out takes no longer on a short input")
         passes = passes_of(USUAL if self.budget is None else self.budget, count)
         if passes >= count:
-            return _exact(value, "leave-one-out costs no more")
+            return exact(value, "leave-one-out costs no more")
         first = first_estimate(subject, self._first(subject))
         subject.check_route(first.start.output, "under the engine")
         spent = spend(subject, value, first, passes)
@@ -152,14 +153,6 @@ def _estimate(
     if pairs == 0:
         return without("")
     return carried(subject, first.start, lambda: (*with_rows(subject, first, pairs, known), known, {}), without)
-
-
-def _exact(value: SetFunction, why: str) -> Attribution:
-    """Leave-one-out itself, where the budget allows it."""
-    count = len(value.subject.features)
-    scores = true_values(value, np.arange(count))
-    details = {"rows": "all", "refined": count, "own_r": 1.0, "known": list(range(count)), "why": why}
-    return Attribution(scores, cost=float(count), details=details)
 
 
 def _known(first: FirstEstimate, scores: Scores, known: Places) -> dict[str, Any]:
