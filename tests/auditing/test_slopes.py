@@ -208,9 +208,9 @@ def test_scores_of_something_else_are_caught() -> None:
 def test_methods_without_a_plan_have_no_slopes() -> None:
     subject = subject_of(HOLDS["attention"])
     rollout = make_method("rollout")
-    assert rollout.plan_for(subject) is None
+    assert rollout.plan_for(subject.adapter, subject.encoded) is None
     assert math.isnan(slope_gap(rollout, subject, Attribution(np.ones(5), cost=1.0)))
-    assert AttnLRP(readout="sum").plan_for(subject) is None
+    assert AttnLRP(readout="sum").plan_for(subject.adapter, subject.encoded) is None
 
 
 # ----- whole models

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import tiny
 from looprop.errors import ModelError
+from looprop.methods import make_method
+from looprop.models.predicting import PLAIN_EVERY
 from looprop.workbench import load
 
 
@@ -28,15 +31,63 @@ class Noisy(nn.Module):
         return out
 
 
-def test_texts_are_always_compared() -> None:
-    """A model that begins to drift is refused at once, whatever it did before."""
+class Torn(Noisy):
+    """Answers otherwise where gradients are wanted."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__(inner, quiet=10**9)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Any:
+        out = self.inner(input_ids=input_ids, attention_mask=attention_mask)
+        out.logits = out.logits * (1.5 if torch.is_grad_enabled() else 1.0)
+        return out
+
+
+def test_texts_are_compared_at_first_and_then_on_the_schedule() -> None:
+    """A model that drifts is refused at its first explanation of a text, and one that begins to drift within as many
+    as go by between two plain passes.
+    """
     model, tokenizer = tiny.tiny_classifier(dtype=torch.float64)
+    drifting = load((Noisy(model, quiet=0), tokenizer))
+    with pytest.raises(ModelError, match="under the engine"):
+        drifting.explain("the film is good", "attnlrp")
     bench = load((Noisy(model, quiet=30), tokenizer))
 
     def explained() -> None:
-        for _ in range(30):
+        for _ in range(50):
             bench.explain("the film is good", "attnlrp")
 
     with pytest.raises(ModelError, match="under the engine"):
         explained()
-    assert bench.model.calls <= 34  # two of them look how far the answer moves, before it is refused
+    # Each explanation is one pass; two more look how far the answer moves before it is refused.
+    assert bench.model.calls <= 30 + PLAIN_EVERY + 4
+
+
+@pytest.mark.parametrize("method", ["attnlrp", "cp-lrp", "grad-x-input", "gim", "lrp[cp=2:]"])
+def test_one_pass_gives_what_two_give(method: str) -> None:
+    """The prediction of the pass under the plan, and its relevance, are those of a pass of its own."""
+    bench = load(tiny.tiny_classifier(dtype=torch.float64))
+    alone = make_method(method).attribute([bench.subject("the film is good")])[0].scores
+    passes: list[int] = []
+    bench.model.register_forward_hook(lambda *_: passes.append(1))
+    found = []
+    for _ in range(2 + PLAIN_EVERY):
+        before = len(passes)
+        e = bench.explain("the film is good", method)
+        found.append(len(passes) - before)
+        np.testing.assert_allclose(e.scores, alone, rtol=1e-9, atol=1e-12)
+        assert e.output == pytest.approx(float(bench.subject("the film is good").output), rel=1e-12)
+    assert found[-PLAIN_EVERY:].count(1) == PLAIN_EVERY - 1
+    assert found[-PLAIN_EVERY:].count(2) == 1
+
+
+def test_a_pass_under_the_plan_that_answers_otherwise_is_no_prediction() -> None:
+    """Its sequence of operations or its logits differ from the model's own: plain passes go on."""
+    model, tokenizer = tiny.tiny_classifier(dtype=torch.float64)
+    bench = load((Torn(model), tokenizer))
+    for _ in range(3):
+        with pytest.raises(ModelError, match="under the engine"):
+            bench.explain("the film is good", "attnlrp")
+    assert bench.explain("the film is good", "loo").output == pytest.approx(
+        float(load((model, tokenizer)).subject("the film is good").output)
+    )
