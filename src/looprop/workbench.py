@@ -199,7 +199,8 @@ class Workbench:
             encoded = self.adapter.encode(item, truncation=truncation)
             subjects = [bind_encoded(self.adapter, encoded, t, features, within) for t in target]
             return explain_subjects(subjects, chosen, check=check)
-        plan, how = chosen.plan_for if chosen else None, {"features": features, "within": within}
+        plan = chosen.plan_for if chosen else None
+        how: dict[str, Any] = {"features": features, "within": within}
         one = bind(self.adapter, item, target=target, truncation=truncation, plan_for=plan, **how)
         return explain_one(one, chosen, check=check, steps=steps)
 

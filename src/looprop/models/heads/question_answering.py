@@ -51,16 +51,16 @@ class QuestionAnswering(PlacedAnswers):
         """The text of the answer, `"5:7"` or `(5, 7)` for its first and last token, `("start", 5)`, `("end", 7)`, or
         None for the best span of the context.
         """
-        return in_one_version(self, lambda: self._placed(encoded, target))
+        return in_one_version(self, lambda: self._placed(encoded, target, predict or self.predict))
 
-    def _placed(self, encoded: Encoded, target: TargetLike) -> Resolved:
+    def _placed(self, encoded: Encoded, target: TargetLike, predict: Predict) -> Resolved:
         starts, ends = (logits[0] for logits in self._both(self.every_answer(encoded)))  # (T,)
         first, last, read = self._best(encoded, starts, ends) if target is None else self._span(encoded, target)
         spans = [span for span in encoded.offsets[first : last + 1] if span is not None]
         words = encoded.text[spans[0][0] : spans[-1][1]] if spans else " ".join(encoded.names[first : last + 1])
         label = {SPAN: "", ONLY_START: "start at ", ONLY_END: "end at "}[read] + words
         marked = self.marked(self.marked(encoded, {first: START}), {last: END})
-        return Resolved(marked, Target((read,), label, named=True), (predict or self.predict)(marked))
+        return Resolved(marked, Target((read,), label, named=True), predict(marked))
 
     def _both(self, output: Any) -> tuple[Tensor, Tensor]:
         found = [getattr(output, f"{end}_logits", None) for end in ("start", "end")]

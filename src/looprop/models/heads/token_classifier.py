@@ -33,17 +33,15 @@ class TokenClassifier(PlacedAnswers):
         """`"Paris=B-LOC"`, `(3, "B-LOC")`, `(3, "B-LOC", "O")` for a contrast of two labels, or None for the most
         probable label, other than O, of any token.
         """
-        return in_one_version(self, lambda: self._placed(encoded, target))
+        return in_one_version(self, lambda: self._placed(encoded, target, predict or self.predict))
 
-    def _placed(self, encoded: Encoded, target: TargetLike) -> Resolved:
+    def _placed(self, encoded: Encoded, target: TargetLike, predict: Predict) -> Resolved:
         logits = self.row_logits(self.every_answer(encoded))[0]  # (T, C)
         place, wanted = self._most_probable(encoded, logits) if target is None else self._parts(encoded, target)
         found = resolve_target(wanted, logits[place], self.labels)
         label = f"{encoded.names[place].strip()}={found.label}"
         marked = self.marked(encoded, {place: ASKED})
-        return Resolved(
-            marked, Target(found.index, label, found.against, named=True), (predict or self.predict)(marked)
-        )
+        return Resolved(marked, Target(found.index, label, found.against, named=True), predict(marked))
 
     def _most_probable(self, encoded: Encoded, logits: Tensor) -> tuple[int, TargetLike]:
         chances = torch.softmax(logits, -1)
