@@ -15,8 +15,10 @@ from looprop.methods.base import Method
 from looprop.methods.default import by_default
 from looprop.methods.loo import LeaveOneOut
 from looprop.methods.names import DEFAULT
+from looprop.models.adapter import Adapter
 from looprop.models.answers import said_of
-from looprop.models.subject import Subject
+from looprop.models.subject import Subject, bind_together
+from looprop.models.target import TargetLike
 from looprop.progress import InterruptedWarning, Steps
 from looprop.removal.value import SetFunction
 from looprop.result.explanation import Check, Explanation, Explanations
@@ -40,6 +42,18 @@ def _explained(subjects: Sequence[Subject], method: Method, check: int | None) -
     return Explanations(
         explanation_of(s, own, method, checked(s, own, check) if wants else None) for s, own, wants in wanted
     )
+
+
+def explain_together(
+    adapter: Adapter, items: Sequence[Any], targets: Sequence[TargetLike], method: Method, **how: Any
+) -> Explanations | None:
+    """Explain several inputs by a method that is one pass under a plan, which predicts them, too; None for others."""
+    if method.plan_for(adapter, adapter.encode(items[0], truncation=how["truncation"])) is None:
+        return None
+    found: dict[int, Explanation] = {}
+    for batch in bind_together(adapter, items, targets, plan_for=method.plan_for, **how):
+        found |= zip(batch, explain_subjects(list(batch.values()), method), strict=True)
+    return Explanations(found[i] for i in range(len(items)))
 
 
 def explain_list(

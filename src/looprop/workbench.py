@@ -11,7 +11,7 @@ from torch import nn
 from looprop.checking import check_count
 from looprop.coarse_to_fine import Limits, coarse_to_fine
 from looprop.errors import InputError, UnknownNameError
-from looprop.explained import explain_each, explain_list, explain_one, explain_subjects
+from looprop.explained import explain_each, explain_list, explain_one, explain_subjects, explain_together
 from looprop.interacting import MOST, interactions_of
 from looprop.measure import CostEstimate, estimate
 from looprop.methods.base import Method
@@ -191,6 +191,10 @@ class Workbench:
                     f"a list of targets must have one for each input: {len(item)} inputs, got {len(targets)} targets"
                 )
             each: dict[str, Any] = {"features": features, "within": within, "truncation": truncation}
+            if chosen and not steps and check is None and not any(isinstance(one, Answer) for one in item):
+                together = explain_together(self.adapter, item, targets, chosen, **each)
+                if together is not None:
+                    return together
             bound = [partial(self.subject, i, target=t, **each) for i, t in zip(item, targets, strict=True)]
             return explain_list(bound, chosen, check=check, steps=steps)
         if isinstance(target, list):

@@ -91,3 +91,24 @@ def test_a_pass_under_the_plan_that_answers_otherwise_is_no_prediction() -> None
     assert bench.explain("the film is good", "loo").output == pytest.approx(
         float(load((model, tokenizer)).subject("the film is good").output)
     )
+
+
+def test_a_list_is_explained_from_the_pass_that_predicts_it() -> None:
+    """One pass for all texts, two more plain ones now and then; the numbers are those of each text by itself."""
+    bench = load(tiny.tiny_classifier(dtype=torch.float64))
+    texts = ["the film is good", "a bad film", "this movie was fun", "not good at all"] * 5
+    alone = [bench.explain(text, "attnlrp") for text in texts]
+    bench.explain(texts, "attnlrp")  # finds out whether padding reaches an answer
+    passes: list[int] = []
+    bench.model.register_forward_hook(lambda *_: passes.append(1))
+    bench.explain(texts[0], "attnlrp")  # with a hook the model is another version
+    for _ in range(2):
+        bench.explain(texts, "attnlrp")
+    del passes[:]
+    found = bench.explain(texts, "attnlrp")
+    assert len(passes) <= 3
+    for one, own in zip(found, alone, strict=True):
+        assert (one.features, one.label) == (own.features, own.label)
+        np.testing.assert_allclose(one.scores, own.scores, rtol=1e-9, atol=1e-12)
+    assert bench.explain(texts[:3], "attnlrp", target=[1, 0, 1])[1].target == 0
+    assert len(bench.explain(texts[:3], "loo")) == 3

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,6 +14,7 @@ from looprop.intercept.program import PathMode
 from looprop.models.agreement import rounding
 from looprop.models.checking import RAISED, named_failure
 from looprop.models.encoded import Encoded
+from looprop.models.ledger import BATCHES, PADDING
 from looprop.models.prediction import Prediction, Traced
 from looprop.models.trying import settled
 from looprop.models.version import states, version_of
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 # Of so many predictions of one path under one plan, one is compared with that of a plain pass.
 PLAIN_EVERY = 16
+TOKENS = 4096  # a batch holds at most this many tokens, so that the activations kept for the backward pass stay small
 
 
 @torch.no_grad()
@@ -39,7 +43,7 @@ def predict(adapter: Adapter, encoded: Encoded, positions: int, plan: Plan | Non
     compiled = has_compiled(adapter.model)  # it would be compiled again for a mode that looks on: its path is unknown
     traced, kind = None, ("", 0)
     if plan is not None and before is None and not compiled:
-        traced, path = _under(adapter, encoded, positions, plan)
+        traced, path = _under(adapter, [encoded], positions, plan)
         kind = (f"under {plan}", path)
         since = ledger.unchecked.get(kind, PLAIN_EVERY) + 1
         ledger.unchecked[kind] = 0 if since >= PLAIN_EVERY else since
@@ -67,12 +71,57 @@ def predict(adapter: Adapter, encoded: Encoded, positions: int, plan: Plan | Non
     return Prediction(logits, mode.path, after, one_is_true, traced)
 
 
-def _under(adapter: Adapter, encoded: Encoded, positions: int, plan: Plan) -> tuple[Traced | None, int]:
+def fits(adapter: Adapter, one: Encoded, other: Encoded) -> bool:
+    """May two inputs, the second of which is no shorter, run in one batch?"""
+    if one is other or one.shapes == other.shapes:
+        return one is other or adapter.takes_batches
+    return adapter.takes_batches and adapter.may_pad(other)
+
+
+def in_batches(adapter: Adapter, items: Sequence[Encoded], tokens: int = TOKENS) -> list[list[int]]:
+    """Indices of inputs that run together: of similar length, within so many tokens."""
+    found: list[list[int]] = []
+    for i in sorted(range(len(items)), key=lambda i: (len(items[i]), i)):
+        batch = found[-1] if found else []
+        if not batch or not fits(adapter, items[batch[-1]], items[i]) or len(items[i]) * (len(batch) + 1) > tokens:
+            found.append([])
+        found[-1].append(i)
+    return found
+
+
+@torch.no_grad()
+def predict_together(adapter: Adapter, items: Sequence[Encoded], plan: Plan | None) -> list[Prediction]:
+    """The predictions of a batch from one pass under a plan; none where each input has to be predicted by itself.
+
+    At first, and then for one of every `PLAIN_EVERY` inputs, the shortest and one in the middle are compared with plain
+    passes of their own; a batch in which one is answered otherwise is never run again.
+    """
+    ledger, version = adapter.ledger, version_of(adapter)
+    if plan is None or len(items) < 2 or version != ledger.version or not ledger.watched or has_compiled(adapter.model):
+        return []
+    traced, path = _under(adapter, items, 1, plan)
+    if traced is None or len(traced.logits) != len(items):
+        return []
+    one_is_true, kind = adapter.one_is_true, (f"together under {plan}", path)
+    since = ledger.unchecked.get(kind, PLAIN_EVERY) + len(items)
+    for i in {0, len(items) // 2} if since >= PLAIN_EVERY else ():
+        alone = adapter.predict(items[i]).logits
+        if not (traced.logits[i] - alone).abs().max() <= rounding(float(alone.abs().max()), alone.dtype):
+            name = BATCHES if len({len(one) for one in items}) == 1 else PADDING
+            ledger.drop(name, "an input is answered otherwise in a batch than alone")
+            return []
+    ledger.unchecked[kind] = 0 if since >= PLAIN_EVERY else since
+    rows = enumerate(traced.logits.detach())
+    return [Prediction(logits, path, version, one_is_true, traced, row) for row, logits in rows]
+
+
+def _under(adapter: Adapter, items: Sequence[Encoded], positions: int, plan: Plan) -> tuple[Traced | None, int]:
     """A pass under a plan and its path; None where it fails, of which the method that asks for it will say why."""
-    mode = PathMode(encoded.inputs)
+    mode = PathMode(items[0].inputs)
     try:
-        with adapter.traced(adapter.collate([encoded])[0], plan, positions=positions, within=mode) as traced:
+        inputs, own = adapter.collate(items)
+        with adapter.traced(inputs, plan, positions=positions, within=mode) as traced:
             pass
     except (LoopropError, *RAISED):
         return None, 0
-    return (traced if torch.isfinite(traced.logits).all() else None), mode.path
+    return (replace(traced, own=own) if torch.isfinite(traced.logits).all() else None), mode.path

@@ -19,12 +19,13 @@ class Traced:
     """One batch that has run, inside the `with` block of `Adapter.traced` or, later, of `again`.
 
     tape: hands out relevances, gradients and attention sites. inputs: as the model got them, the explained one watched.
-    logits: (B, K, C).
+    logits: (B, K, C). own: of a pass that predicts, the positions of each row's own tokens (B, longest); -1 is padding.
     """
 
     tape: Tape
     inputs: Mapping[str, Tensor]
     logits: Tensor
+    own: Tensor | None = None
 
     @contextmanager
     def again(self) -> Iterator[Self]:
@@ -48,7 +49,7 @@ class Traced:
 class Prediction:
     """The logits (K, C) of one input, the sequence of operations that gave them as one number (0: not known), and the
     version of the model. one_is_true: are the logits those of classes of which one is true? traced: the pass under a
-    plan, ready for relevance, where one was wanted.
+    plan, ready for relevance, where one was wanted, and the row of this input in it.
     """
 
     logits: Tensor
@@ -56,6 +57,7 @@ class Prediction:
     version: Version
     one_is_true: bool = False
     traced: Traced | None = None
+    row: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """A subject: a model bound to one input, one target and one partition into features."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Self, TypeVar
@@ -20,7 +20,8 @@ from looprop.models.encoded import Encoded
 from looprop.models.features import FeaturesLike, divide
 from looprop.models.layout import Within
 from looprop.models.ledger import SHORTEST_PROOF, CheckCost
-from looprop.models.prediction import Prediction, Resolved
+from looprop.models.predicting import in_batches, predict_together
+from looprop.models.prediction import Predict, Prediction, Resolved
 from looprop.models.prompts import language_model
 from looprop.models.target import Continuation, Target, TargetForm, TargetLike, Token, short_form
 from looprop.models.trying import reach
@@ -254,7 +255,32 @@ def bind(
     """
     if isinstance(item, Answer):
         return _bind_answer(adapter, item, target, features or item.usual_features, within)
-    return bind_encoded(adapter, adapter.encode(item, truncation=truncation), target, features, within, plan_for)
+    encoded = adapter.encode(item, truncation=truncation)
+    predict = partial(adapter.predict, plan=plan_for(adapter, encoded)) if plan_for else None
+    return bind_encoded(adapter, encoded, target, features, within, predict)
+
+
+def bind_together(
+    adapter: Adapter,
+    items: Sequence[Any],
+    targets: Sequence[TargetLike],
+    *,
+    plan_for: PlanFor,
+    truncation: bool = False,
+    features: FeaturesLike | None = None,
+    within: Within = None,
+) -> Iterator[dict[int, Subject]]:
+    """Bind several inputs, in batches that are predicted by one pass under a plan: subjects by number of the input."""
+    encoded = [adapter.encode(item, truncation=truncation) for item in items]
+    for batch in in_batches(adapter, encoded):
+        found = predict_together(adapter, [encoded[i] for i in batch], plan_for(adapter, encoded[batch[0]]))
+        known = dict(zip((id(encoded[i]) for i in batch), found, strict=False))
+
+        def predict(one: Encoded, *, positions: int = 1, known: dict[int, Prediction] = known) -> Prediction:
+            ready = known.get(id(one)) if positions == 1 else None
+            return ready or adapter.predict(one, positions=positions)
+
+        yield {i: bind_encoded(adapter, encoded[i], targets[i], features, within, predict) for i in batch}
 
 
 def bind_encoded(
@@ -263,13 +289,12 @@ def bind_encoded(
     target: TargetLike,
     features: FeaturesLike | None = None,
     within: Within = None,
-    plan_for: PlanFor | None = None,
+    predict: Predict | None = None,
 ) -> Subject:
     """The same for an input that is encoded already."""
     if isinstance(target, Continuation | Token) and adapter.target_words != "token":
         raise TargetError(f"a {type(target).__name__} is a target of language models, and {adapter.name} is none")
     wanted = short_form(target) if isinstance(target, TargetForm) else target
-    predict = partial(adapter.predict, plan=plan_for(adapter, encoded)) if plan_for else None
     return _divided(adapter, adapter.resolve(encoded, wanted, predict), features or "token", within)
 
 

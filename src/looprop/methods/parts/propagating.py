@@ -12,12 +12,11 @@ from looprop.errors import InputError, ModelError
 from looprop.methods.base import Attribution
 from looprop.models.adapter import Adapter
 from looprop.models.ledger import BATCHES, PADDING
+from looprop.models.predicting import TOKENS, in_batches
 from looprop.models.subject import Subject
 from looprop.propagation.plan import Plan
 from looprop.propagation.tape import Tape, unseen
 from looprop.removal.trust import Disagreement, check_version, guarded
-
-TOKENS = 4096  # a batch holds at most this many tokens, so that the activations kept for the backward pass stay small
 
 Combine = Callable[[Tensor, Tensor], Tensor]  # (the explained tensor x, its gradient g) -> scores in x's shape
 
@@ -63,30 +62,19 @@ def check_one_text(subject: Subject, method: str) -> None:
 
 
 def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> list[list[int]]:
-    """Indices of subjects that run together: of similar length, reading as many positions, within `tokens`."""
-    if len(subjects) == 1:
-        return [[0]]
-    order = sorted(range(len(subjects)), key=lambda i: (subjects[i].target.positions, len(subjects[i].encoded), i))
+    """Indices of subjects that run together: those that one pass has predicted; of others those of similar length that
+    read as many positions, within `tokens`.
+    """
+    groups: dict[tuple[int, int], list[int]] = {}
+    for i, subject in enumerate(subjects):
+        traced = subject.prediction.traced
+        groups.setdefault((0 if traced is None else id(traced), subject.target.positions), []).append(i)
     found: list[list[int]] = []
-    for i in order:
-        batch = found[-1] if found else []
-        if (
-            not batch
-            or _apart(subjects[batch[-1]], subjects[i])
-            or len(subjects[i].encoded) * (len(batch) + 1) > tokens
-        ):
-            found.append([])
-        found[-1].append(i)
+    for (kept, _), own in groups.items():
+        encoded = [subjects[i].encoded for i in own]
+        batched = [list(range(len(own)))] if kept else in_batches(subjects[own[0]].adapter, encoded, tokens)
+        found += [[own[i] for i in batch] for batch in batched]
     return found
-
-
-def _apart(one: Subject, other: Subject) -> bool:
-    """Must two inputs, the second of which is no shorter, run in batches of their own?"""
-    if one.target.positions != other.target.positions:
-        return True
-    if one.encoded is other.encoded or one.encoded.shapes == other.encoded.shapes:
-        return one.encoded is not other.encoded and not one.adapter.takes_batches
-    return not (one.adapter.takes_batches and one.adapter.may_pad(other.encoded))
 
 
 def _checked(subjects: Sequence[Subject], plan: Plan, readout: str, combine: Combine) -> list[NDArray[np.float64]]:
@@ -121,14 +109,15 @@ def _propagate(
     adapter = subjects[0].adapter
     texts = {id(s.encoded): s.encoded for s in subjects}
     row_of = [list(texts).index(id(s.encoded)) for s in subjects]
-    rounds = _rounds(row_of)
-    inputs, own = adapter.collate(list(texts.values()))
     scores: dict[int, NDArray[np.float64]] = {}
-    # The pass that gave the prediction, where it ran under this plan.
-    known = subjects[0].prediction.traced if len(subjects) == 1 else None
-    kept = known if known is not None and known.tape.plan == plan else None
-    positions = subjects[0].target.positions
-    with adapter.traced(inputs, plan, positions=positions) if kept is None else kept.again() as traced:
+    kept = subjects[0].prediction.traced
+    if kept is not None and kept.own is not None and kept.tape.plan == plan:  # the pass that gave the prediction
+        own, row_of, run = kept.own, [s.prediction.row for s in subjects], kept.again()
+    else:
+        kept, (inputs, own) = None, adapter.collate(list(texts.values()))
+        run = adapter.traced(inputs, plan, positions=subjects[0].target.positions)
+    rounds = _rounds(row_of)
+    with run as traced:
         tape = traced.tape
         with unseen():
             tensor = adapter.explained(traced, "sum" if readout == "positions" else readout)
