@@ -48,7 +48,7 @@ def explain_together(
     adapter: Adapter, items: Sequence[Any], targets: Sequence[TargetLike], method: Method, **how: Any
 ) -> Explanations | None:
     """Explain several inputs by a method that is one pass under a plan, which predicts them, too; None for others."""
-    if method.plan_for(adapter, adapter.encode(items[0], truncation=how["truncation"])) is None:
+    if type(method).plan_for is Method.plan_for:
         return None
     found: dict[int, Explanation] = {}
     for batch in bind_together(adapter, items, targets, plan_for=method.plan_for, **how):

@@ -25,6 +25,7 @@ from looprop.models.encoded import Encoded
 from looprop.models.ledger import BATCHES, PADDING, SHORTEST_PROOF, Ledger, ledger_of
 from looprop.models.origin import Origin
 from looprop.models.positions import Positions, positions_of
+from looprop.models.predicting import PlanFor
 from looprop.models.prediction import Predict, Prediction, Resolved, Traced
 from looprop.models.target import TargetLike, labels_of, resolve_target
 from looprop.models.trying import answers_alike_with_padding, find_answer_rows
@@ -176,13 +177,13 @@ class Adapter(ABC):
         listening.append(mode.path)
         return logits
 
-    def predict(self, encoded: Encoded, *, positions: int = 1, plan: Plan | None = None) -> Prediction:
+    def predict(self, encoded: Encoded, *, positions: int = 1, plan_for: PlanFor | None = None) -> Prediction:
         """The model's own prediction for one input, checked to be numbers: every other route is compared with it.
 
-        plan: the rules of a pass that relevance will be asked of; where such passes were seen to answer as the model
-        does, this pass is the prediction as well.
+        plan_for: of the method that relevance will be asked of; where passes under its plan were seen to answer as the
+        model does, such a pass is the prediction as well.
         """
-        return predicting.predict(self, encoded, positions, plan, one_is_true=self.one_is_true)
+        return predicting.predict(self, encoded, positions, plan_for, one_is_true=self.one_is_true)
 
     def resolve(self, encoded: Encoded, target: TargetLike, predict: Predict | None = None) -> Resolved:
         """Find the target on the input: a class by number or label, a contrast of two, or the predicted one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,17 +24,22 @@ from looprop.propagation.plan import Plan
 if TYPE_CHECKING:
     from looprop.models.adapter import Adapter
 
+PlanFor = Callable[["Adapter", Encoded], Plan | None]
+"""The plan under which a method runs a model on an input, if it is one pass under a plan."""
+
 # Of so many predictions of one path under one plan, one is compared with that of a plain pass.
 PLAIN_EVERY = 16
 TOKENS = 4096  # a batch holds at most this many tokens, so that the activations kept for the backward pass stay small
 
 
 @torch.no_grad()
-def predict(adapter: Adapter, encoded: Encoded, positions: int, plan: Plan | None, *, one_is_true: bool) -> Prediction:
+def predict(
+    adapter: Adapter, encoded: Encoded, positions: int, plan_for: PlanFor | None, *, one_is_true: bool
+) -> Prediction:
     """The model's own prediction, which must be numbers.
 
-    Under a plan the first pass of each path, and then one of every `PLAIN_EVERY`, is compared with a plain pass, which
-    is then the prediction.
+    plan_for: of the method that will be asked. Under its plan the first pass of each path, and then one of every
+    `PLAIN_EVERY`, is compared with a plain pass, which is then the prediction.
     """
     version, ledger = version_of(adapter), adapter.ledger
     if version != ledger.version:
@@ -42,8 +47,8 @@ def predict(adapter: Adapter, encoded: Encoded, positions: int, plan: Plan | Non
     before = None if ledger.watched else states(adapter.model)
     compiled = has_compiled(adapter.model)  # it would be compiled again for a mode that looks on: its path is unknown
     traced, kind = None, ("", 0)
-    if plan is not None and before is None and not compiled:
-        traced, path = _under(adapter, [encoded], positions, plan)
+    if plan_for is not None and before is None and not compiled:
+        traced, path, plan = _under(adapter, [encoded], positions, plan_for)
         kind = (f"under {plan}", path)
         since = ledger.unchecked.get(kind, PLAIN_EVERY) + 1
         ledger.unchecked[kind] = 0 if since >= PLAIN_EVERY else since
@@ -63,7 +68,7 @@ def predict(adapter: Adapter, encoded: Encoded, positions: int, plan: Plan | Non
     ledger.lengths.add(("", mode.path, len(encoded.names)))
     after = version if before is None else settled(adapter, before)
     if after.weights != version.weights:  # its first pass in eval mode rescales weights (RWKV)
-        return predict(adapter, encoded, positions, plan, one_is_true=one_is_true)
+        return predict(adapter, encoded, positions, plan_for, one_is_true=one_is_true)
     if traced is not None:
         apart = (traced.logits[0] - logits).abs().max()
         if kind[1] != mode.path or not apart <= rounding(float(logits.abs().max()), logits.dtype):
@@ -90,16 +95,16 @@ def in_batches(adapter: Adapter, items: Sequence[Encoded], tokens: int = TOKENS)
 
 
 @torch.no_grad()
-def predict_together(adapter: Adapter, items: Sequence[Encoded], plan: Plan | None) -> list[Prediction]:
+def predict_together(adapter: Adapter, items: Sequence[Encoded], plan_for: PlanFor) -> list[Prediction]:
     """The predictions of a batch from one pass under a plan; none where each input has to be predicted by itself.
 
     At first, and then for one of every `PLAIN_EVERY` inputs, the shortest and one in the middle are compared with plain
     passes of their own; a batch in which one is answered otherwise is never run again.
     """
     ledger, version = adapter.ledger, version_of(adapter)
-    if plan is None or len(items) < 2 or version != ledger.version or not ledger.watched or has_compiled(adapter.model):
+    if len(items) < 2 or version != ledger.version or not ledger.watched or has_compiled(adapter.model):
         return []
-    traced, path = _under(adapter, items, 1, plan)
+    traced, path, plan = _under(adapter, items, 1, plan_for)
     if traced is None or len(traced.logits) != len(items):
         return []
     one_is_true, kind = adapter.one_is_true, (f"together under {plan}", path)
@@ -115,13 +120,17 @@ def predict_together(adapter: Adapter, items: Sequence[Encoded], plan: Plan | No
     return [Prediction(logits, path, version, one_is_true, traced, row) for row, logits in rows]
 
 
-def _under(adapter: Adapter, items: Sequence[Encoded], positions: int, plan: Plan) -> tuple[Traced | None, int]:
-    """A pass under a plan and its path; None where it fails, of which the method that asks for it will say why."""
-    mode = PathMode(items[0].inputs)
+def _under(
+    adapter: Adapter, items: Sequence[Encoded], positions: int, plan_for: PlanFor
+) -> tuple[Traced | None, int, Plan | None]:
+    """A pass under a plan, and its path; no pass where there is no plan, or it fails: the method will say why."""
+    mode, plan = PathMode(items[0].inputs), None
     try:
+        if (plan := plan_for(adapter, items[0])) is None:
+            return None, 0, None
         inputs, own = adapter.collate(items)
         with adapter.traced(inputs, plan, positions=positions, within=mode) as traced:
             pass
     except (LoopropError, *RAISED):
-        return None, 0
-    return (replace(traced, own=own) if torch.isfinite(traced.logits).all() else None), mode.path
+        return None, 0, plan
+    return (replace(traced, own=own) if torch.isfinite(traced.logits).all() else None), mode.path, plan

@@ -20,17 +20,14 @@ from looprop.models.encoded import Encoded
 from looprop.models.features import FeaturesLike, divide
 from looprop.models.layout import Within
 from looprop.models.ledger import SHORTEST_PROOF, CheckCost
-from looprop.models.predicting import in_batches, predict_together
+from looprop.models.predicting import PlanFor, in_batches, predict_together
 from looprop.models.prediction import Predict, Prediction, Resolved
 from looprop.models.prompts import language_model
 from looprop.models.target import Continuation, Target, TargetForm, TargetLike, Token, short_form
 from looprop.models.trying import reach
 from looprop.models.version import version_of
-from looprop.propagation.plan import Plan
 
 T = TypeVar("T")
-PlanFor = Callable[[Adapter, Encoded], Plan | None]
-
 # A class token and a distillation token; more rows are a mean.
 FEW = 2
 
@@ -256,7 +253,7 @@ def bind(
     if isinstance(item, Answer):
         return _bind_answer(adapter, item, target, features or item.usual_features, within)
     encoded = adapter.encode(item, truncation=truncation)
-    predict = partial(adapter.predict, plan=plan_for(adapter, encoded)) if plan_for else None
+    predict = partial(adapter.predict, plan_for=plan_for) if plan_for else None
     return bind_encoded(adapter, encoded, target, features, within, predict)
 
 
@@ -273,7 +270,7 @@ def bind_together(
     """Bind several inputs, in batches that are predicted by one pass under a plan: subjects by number of the input."""
     encoded = [adapter.encode(item, truncation=truncation) for item in items]
     for batch in in_batches(adapter, encoded):
-        found = predict_together(adapter, [encoded[i] for i in batch], plan_for(adapter, encoded[batch[0]]))
+        found = predict_together(adapter, [encoded[i] for i in batch], plan_for)
         known = dict(zip((id(encoded[i]) for i in batch), found, strict=False))
 
         def predict(one: Encoded, *, positions: int = 1, known: dict[int, Prediction] = known) -> Prediction:
