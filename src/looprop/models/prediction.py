@@ -30,7 +30,7 @@ class Traced:
     @contextmanager
     def again(self) -> Iterator[Self]:
         """The pass once more, after its block has ended: relevance can be asked for as long as the graph is kept."""
-        with torch.inference_mode(False), torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
             yield self
 
     def value(self, target: Target) -> Tensor:
