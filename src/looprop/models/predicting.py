@@ -53,7 +53,7 @@ def predict(
         since = ledger.unchecked.get(kind, PLAIN_EVERY) + 1
         ledger.unchecked[kind] = 0 if since >= PLAIN_EVERY else since
         if traced is not None and since < PLAIN_EVERY:
-            return Prediction(traced.logits[0].detach(), path, version, one_is_true, traced)
+            return Prediction(traced.logits[0].detach(), path, version, one_is_true, [traced])
     mode = PathMode(encoded.inputs)
     try:
         with nullcontext() if compiled else mode, evaluating(adapter.model):
@@ -73,7 +73,7 @@ def predict(
         apart = (traced.logits[0] - logits).abs().max()
         if kind[1] != mode.path or not apart <= rounding(float(logits.abs().max()), logits.dtype):
             ledger.unchecked.pop(kind, None)  # the next is compared, too
-    return Prediction(logits, mode.path, after, one_is_true, traced)
+    return Prediction(logits, mode.path, after, one_is_true, [] if traced is None else [traced])
 
 
 def fits(adapter: Adapter, one: Encoded, other: Encoded) -> bool:
@@ -116,8 +116,8 @@ def predict_together(adapter: Adapter, items: Sequence[Encoded], plan_for: PlanF
             ledger.drop(name, "an input is answered otherwise in a batch than alone")
             return []
     ledger.unchecked[kind] = 0 if since >= PLAIN_EVERY else since
-    rows = enumerate(traced.logits.detach())
-    return [Prediction(logits, path, version, one_is_true, traced, row) for row, logits in rows]
+    kept, rows = [traced], enumerate(traced.logits.detach())
+    return [Prediction(logits, path, version, one_is_true, kept, row) for row, logits in rows]
 
 
 def _under(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import torch
@@ -48,15 +48,15 @@ class Traced:
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """The logits (K, C) of one input, the sequence of operations that gave them as one number (0: not known), and the
-    version of the model. one_is_true: are the logits those of classes of which one is true? traced: the pass under a
-    plan, ready for relevance, where one was wanted, and the row of this input in it.
+    version of the model. one_is_true: are the logits those of classes of which one is true? kept: the pass under a
+    plan, ready for relevance, until a method takes it. row: of this input in it.
     """
 
     logits: Tensor
     path: int
     version: Version
     one_is_true: bool = False
-    traced: Traced | None = None
+    kept: list[Traced] = field(default_factory=list)
     row: int = 0
 
 

@@ -67,12 +67,12 @@ def batches(subjects: Sequence[Subject], tokens: int = TOKENS) -> list[list[int]
     """
     groups: dict[tuple[int, int], list[int]] = {}
     for i, subject in enumerate(subjects):
-        traced = subject.prediction.traced
-        groups.setdefault((0 if traced is None else id(traced), subject.target.positions), []).append(i)
+        kept = subject.prediction.kept
+        groups.setdefault((id(kept) if kept else 0, subject.target.positions), []).append(i)
     found: list[list[int]] = []
-    for (kept, _), own in groups.items():
+    for (predicted, _), own in groups.items():
         encoded = [subjects[i].encoded for i in own]
-        batched = [list(range(len(own)))] if kept else in_batches(subjects[own[0]].adapter, encoded, tokens)
+        batched = [list(range(len(own)))] if predicted else in_batches(subjects[own[0]].adapter, encoded, tokens)
         found += [[own[i] for i in batch] for batch in batched]
     return found
 
@@ -110,11 +110,13 @@ def _propagate(
     texts = {id(s.encoded): s.encoded for s in subjects}
     row_of = [list(texts).index(id(s.encoded)) for s in subjects]
     scores: dict[int, NDArray[np.float64]] = {}
-    kept = subjects[0].prediction.traced
-    if kept is not None and kept.own is not None and kept.tape.plan == plan:  # the pass that gave the prediction
-        own, row_of, run = kept.own, [s.prediction.row for s in subjects], kept.again()
+    kept = subjects[0].prediction.kept
+    if kept and kept[0].tape.plan == plan:  # the pass that gave the prediction, once
+        passed, row_of = kept.pop(), [s.prediction.row for s in subjects]
+        assert passed.own is not None
+        own, run = passed.own, passed.again()
     else:
-        kept, (inputs, own) = None, adapter.collate(list(texts.values()))
+        inputs, own = adapter.collate(list(texts.values()))
         run = adapter.traced(inputs, plan, positions=subjects[0].target.positions)
     rounds = _rounds(row_of)
     with run as traced:
@@ -131,7 +133,7 @@ def _propagate(
             with unseen():
                 value = torch.stack([values[i] for i in chosen])
             # A model without biases, or without rotations, gives positions nothing of their own.
-            later = number < len(rounds) or kept is not None
+            later = number < len(rounds)
             more = tape.gradients_or_none(value, shares, keep=True) if shares else []
             (gradient,) = tape.gradients(value, [tensor], keep=later)
             with unseen():
