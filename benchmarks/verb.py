@@ -27,7 +27,7 @@ from looprop.workbench import Workbench  # noqa: E402
 
 WORDS = "good bad film not very this that one all story plot actor fun dull love hate".split()
 RELEVANCE, LISTED = ("attnlrp", "cp-lrp"), 64
-LENGTHS = {"embedded": (8, 16, 64, 128), "BERT-base": (16, 64)}
+LENGTHS = {"embedded": (8, 16, 64, 128), "BERT-base": (16,)}
 SIZES = (4, 8, 16, 32, 64)
 LEAST_LOAD = 0.5
 
