@@ -1,4 +1,4 @@
-"""What `explain` costs as a user calls it, beside what a careful user would write by hand.
+"""Measure the cost of `explain` as a user calls it against code that a careful user would write.
 
     python -m benchmarks.verb --repeats 15            the table, and results/verb.json
     python -m benchmarks.verb --anyway                also on a machine that has other work

@@ -92,7 +92,7 @@ class Asker:
         return self.objects[key][1]
 
     def refresh(self) -> None:
-        """What the documentation asks for after a write that looprop may not see."""
+        """Call `refresh` on all workbenches, as docs/what-is-checked.md asks after a write that cannot be seen."""
         for key, (_, bench) in self.objects.items():
             if key[0] == "bench":
                 bench.refresh()

@@ -3,13 +3,20 @@
 import os
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from evaluation.tiny import many_tasks
 from looprop.evaluation.example import Task, evaluate_example
 from looprop.evaluation.setup import Setup
 from looprop.models.adapter import Adapter
+from looprop.running.missing import run_missing
 from looprop.running.parts import Row
+from looprop.running.store import open_store
 
+COUNT = 24
+"""So many tasks make a run."""
 SETUP = Setup(("loo", "cp-lrp"), ("loo-r", "morf"))
 
 
@@ -32,3 +39,18 @@ def computed(folder: Path) -> Counter[str]:
     """How often each example was begun."""
     path = folder / "log"
     return Counter(path.read_text(encoding="utf-8").split()) if path.exists() else Counter()
+
+
+def plain(rows: list[Row]) -> str:
+    """Everything but the time, NaN included."""
+    return repr([{**row, "seconds": 0} for row in rows])
+
+
+def work_through(adapter: Any, folder: Path, engine: Any, *, seconds: float = 0.0) -> list[Row]:
+    """All tasks, into a run folder; `folder` also has the log and the accidents."""
+    tasks = many_tasks(COUNT)
+    work = partial(slow_work, adapter, folder=folder, seconds=seconds)
+    with open_store(folder / "run", {"test": "ray"}) as store:
+        run_missing(store, tasks, work, engine=engine, progress=False)
+        store.finish()
+        return store.rows(task.id for task in tasks)

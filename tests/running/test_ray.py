@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,18 @@ from looprop.errors import ClusterError, ShardError
 from looprop.evaluation.evaluate import evaluate
 from looprop.models.loading import load_adapter
 from looprop.running.engines import get_engine
-from looprop.running.missing import run_missing
-from looprop.running.parts import Row
 from looprop.running.ray import connecting
 from looprop.running.ray.engine import RayEngine
-from looprop.running.store import open_store, read_store
+from looprop.running.store import read_store
 from looprop.study import read_run, reproduce
 from looprop.workbench import load
-from running.slow_work import computed, slow_work
+from running.slow_work import COUNT, computed, plain, work_through
 from study.own_kind import write_own_kind
 
 pytest.importorskip("ray", reason="looprop[ray] is not installed")
 # Ray leaves sockets and processes to the end of the interpreter.
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
-COUNT = 24
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 
 
@@ -81,26 +77,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def plain(rows: list[Row]) -> str:
-    """Everything but the time, NaN included."""
-    return repr([{**row, "seconds": 0} for row in rows])
-
-
 @pytest.fixture(scope="module")
 def local(model: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The table of the tasks, computed in this process."""
     folder = tmp_path_factory.mktemp("local")
     return plain(work_through(load_adapter(model), folder, "local"))
-
-
-def work_through(adapter: Any, folder: Path, engine: Any, *, seconds: float = 0.0) -> list[Row]:
-    """All tasks, into a run folder; `folder` also has the log and the accidents."""
-    tasks = many_tasks(COUNT)
-    work = partial(slow_work, adapter, folder=folder, seconds=seconds)
-    with open_store(folder / "run", {"test": "ray"}) as store:
-        run_missing(store, tasks, work, engine=engine, progress=False)
-        store.finish()
-        return store.rows(task.id for task in tasks)
 
 
 def test_begun_here_and_continued_on_the_cluster_the_table_is_that_of_a_local_run(

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,20 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from evaluation.tiny import TEXTS, many_tasks, save_tiny
+from evaluation.tiny import TEXTS, save_tiny
 from looprop.cli.main import app
 from looprop.errors import ClusterError
 from looprop.evaluation import Evaluation
 from looprop.models.loading import load_adapter
-from looprop.running.missing import run_missing
-from looprop.running.parts import Row
 from looprop.running.ray.engine import RayEngine
 from looprop.running.ray.shards import Shards
-from looprop.running.store import open_store, read_store
+from looprop.running.store import read_store
 from running.processes import below, drivers, kill_node, kill_worker
-from running.slow_work import computed, slow_work
+from running.slow_work import COUNT, computed, plain, work_through
 
 pytest.importorskip("ray", reason="looprop[ray] is not installed")
 # Ray leaves sockets and processes to the end of the interpreter.
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore::ResourceWarning")]
-
-COUNT = 24
 
 
 @pytest.fixture(scope="module")
@@ -47,26 +42,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def plain(rows: list[Row]) -> str:
-    """Everything but the time, NaN included."""
-    return repr([{**row, "seconds": 0} for row in rows])
-
-
 @pytest.fixture(scope="module")
 def local(model: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The table of the tasks, computed in this process."""
     folder = tmp_path_factory.mktemp("local")
     return plain(work_through(load_adapter(model), folder, "local"))
-
-
-def work_through(adapter: Any, folder: Path, engine: Any, *, seconds: float = 0.0) -> list[Row]:
-    """All tasks, into a run folder; `folder` also has the log and the accidents."""
-    tasks = many_tasks(COUNT)
-    work = partial(slow_work, adapter, folder=folder, seconds=seconds)
-    with open_store(folder / "run", {"test": "ray"}) as store:
-        run_missing(store, tasks, work, engine=engine, progress=False)
-        store.finish()
-        return store.rows(task.id for task in tasks)
 
 
 def accidents(*kills: Callable[[], object]) -> Callable[[], None]:

@@ -137,7 +137,7 @@ def _fit(asked: _Asked, chosen: NDArray[np.int64], sizes: Floats) -> SmoothGame:
 
 
 def kernel_chances(players: int) -> Floats:
-    """How likely sets of 1 to n - 1 players are under the Shapley kernel, by size: (n - 1,)."""
+    """Probability of each set size from 1 to n - 1 under the Shapley kernel, (n - 1,)."""
     sizes = np.arange(1, players)
     weights = 1.0 / (sizes * (players - sizes))  # C(n, s) sets of a size share the kernel's weight
     found: Floats = weights / weights.sum()

@@ -111,7 +111,7 @@ def _parted(text: str, span: Span | None, pattern: re.Pattern[str]) -> list[Span
 
 
 def _trimmed(text: str, span: Span, cuts: Iterator[Span]) -> Iterator[Span]:
-    """What stands between the cuts, without the space around it."""
+    """Split a span at the cuts and strip the space around each part."""
     start, stop = span
     for before, after in (*cuts, (stop, stop)):
         piece = text[start:before]

@@ -30,7 +30,7 @@ class Kept:
 
 
 def keep_site(site: AttentionSite) -> Kept | None:
-    """What the rows of variants need from a recorded site of the intact input; None where it is not known."""
+    """Get the keys and values that variants need from a recorded attention site; None if they are not known."""
     if site.query is None or site.key is None or site.value is None:
         return None
     query, key, value = site.query.detach(), site.key.detach(), site.value.detach()

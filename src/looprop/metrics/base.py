@@ -1,4 +1,4 @@
-"""What a metric is: a name, a direction, a version and a pure function of one `Case`; and the registry of metrics.
+"""Metrics and their registry: a metric is a name, a direction, a version and a pure function of one `Case`.
 
 To add a metric, write one file beside this one that calls `register`: the files of this folder are found by themselves.
 """

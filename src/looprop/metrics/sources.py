@@ -28,7 +28,7 @@ def linear_datamodeling_score(scores: ArrayLike, sets: NDArray[np.bool_], values
 
 
 def standing_out(loo: ArrayLike) -> NDArray[np.bool_]:
-    """Which sources stand out by their leave-one-out: above Tukey's fence, and above zero.
+    """Mark the sources whose leave-one-out is above Tukey's fence and above zero.
 
     >>> standing_out([0.1, 0.0, -0.1, 0.05, 3.0]).tolist()
     [False, False, False, False, True]

@@ -77,7 +77,7 @@ class Adapter(ABC):
         self.model = model
         self.name = name or type(model).__name__
         self.ledger = ledger_of(model, type(self))
-        self.origin: Origin | None = None  # of ready-made objects
+        self.origin: Origin | None = None  # stays None for ready-made objects
         parameters = inspect.signature(model.forward).parameters
         self.arguments = frozenset(parameters)
         self.takes_others = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())

@@ -1,4 +1,4 @@
-"""Which rows of a sequence the answer is read from, by what the model's last attention site is asked for."""
+"""The rows of a sequence from which the answer is read, found at the model's last attention site."""
 
 from dataclasses import dataclass, field
 

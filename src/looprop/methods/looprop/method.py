@@ -156,7 +156,7 @@ def _estimate(
 
 
 def _known(first: FirstEstimate, scores: Scores, known: Places) -> dict[str, Any]:
-    """Which features have their true value as score, their first estimates, and r between the two (NaN below three)."""
+    """List the features with true values, their first estimates, and r between the two (NaN below three)."""
     estimates, truth = first.scores[known], scores[known]
     ready = len(truth) >= 3 and np.ptp(estimates) > 0 and np.ptp(truth) > 0
     r = float(np.corrcoef(estimates, truth)[0, 1]) if ready else float("nan")

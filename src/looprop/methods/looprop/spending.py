@@ -75,7 +75,7 @@ class FirstEstimate:
 
     @property
     def felt(self) -> Scores:
-        """How much of each removal is felt in all: the sum over rows of |effect(j, i)|, however much of it cancels."""
+        """Total absolute effect of each removal: the sum over rows of |effect(j, i)|."""
         return self.effect.abs().sum(0).cpu().numpy()
 
     def order(self) -> Places:
