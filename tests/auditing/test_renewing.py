@@ -124,6 +124,15 @@ def test_an_answer_found_in_two_passes_is_of_one_version(changes: int, monkeypat
     assert (found.target, found.output) == (m.subject(text).target, m.subject(text).output)
 
 
+@pytest.mark.parametrize("method", ["cp-lrp", "attention-norm", "ig[steps=2]", "loo", "value-zeroing"])
+def test_a_head_with_more_classes_is_another_version(method: str) -> None:
+    m, texts = bench("bert")
+    subject, head = m.subject(texts[0]), m.model.classifier
+    m.model.classifier = nn.Linear(head.in_features, head.out_features + 1, dtype=head.weight.dtype)
+    with pytest.raises(ModelError):
+        make_method(method).attribute([subject])
+
+
 def test_what_fits_into_memory_belongs_to_the_machine_and_stays() -> None:
     adapter = bench("bert")[0].adapter
     adapter.ledger.batch_positions = 64

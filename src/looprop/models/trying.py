@@ -60,6 +60,8 @@ def reach(adapter: Adapter, encoded: Encoded, logits: Tensor) -> float:
             moved = [adapter.logits(adapter.halved(encoded, row[None]), positions=len(logits))[0] for row in keep]
     except RAISED:
         return 0.0
+    if any(other.shape != logits.shape for other in moved):  # a head with other classes has come in the meantime
+        return 0.0
     return max(float((other - logits).abs().max()) for other in moved)
 
 
